@@ -4,6 +4,7 @@
 # environment is there and the list is as it was.
 #
 #   scripts/python_environment.sh jax      JAX for the tests: tests/python/requirements.txt
+#   scripts/python_environment.sh onnx     ONNX and ONNX Runtime for the tests of the importer: tests/onnx/requirements.txt
 #   scripts/python_environment.sh site     the generator of the documents' site: docs/requirements.txt
 #   PYTHON names the interpreter that the environment is made from (python3); it has to be 3.11 or later.
 #
@@ -12,6 +13,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 case "${1:-}" in
   jax) list=tests/python/requirements.txt ;;
+  onnx) list=tests/onnx/requirements.txt ;;
   site) list=docs/requirements.txt ;;
   -h|--help) sed -n '3,10p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
   *) echo "python_environment.sh: '${1:-}' is not an environment (try --help)" >&2; exit 2 ;;

@@ -68,12 +68,14 @@ Status InFile(const std::string& path, const Status& status);
 // A failure to find or open a device.
 int FailDevice(const Status& status);
 
+// "x=1,224,224,3"; the name may have '=' in it.
+Result<std::pair<std::string, std::vector<int64_t>>> ParseShapeOption(const std::string& text);
 // Reads a module in any form, told apart by content: of a file, of the module in a model folder, or of standard input
 // ("-"). `shapes`: what --shape was given. Errors name the file.
 Result<std::unique_ptr<Module>> LoadModule(const std::string& path, const std::vector<std::string>& shapes = {});
 // Whether the folder holds a module and nothing that is recorded of it.
 bool HoldsModuleAlone(const std::string& folder);
-// --shape: "x=1,224,224,3".
+// --shape, which ParseShapeOption reads.
 void AddShapeOption(CLI::App& app, std::vector<std::string>& shapes);
 
 // --replicas and --partitions; 0: not given.

@@ -2,32 +2,41 @@
 #include "import.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "hlo_io/hlo_proto/hlo_proto.h"
 #include "hlo_io/hlo_text/hlo_text.h"
+#include "krafla/literal_util.h"
 #include "krafla/onnx.h"
 
 namespace krafla::cli {
 namespace {
 
-// "x=1,3,48,192"; a number alone is the size of a named dimension, "batch=1", where no input has the name.
-Result<> AddShape(const std::string& text, OnnxOptions& options) {
+// "sr=16000": an input whose value is known. Whole numbers keep all their digits.
+Result<> AddValue(const std::string& text, OnnxOptions& options) {
   const std::size_t equals = text.rfind('=');
-  if (equals == std::string::npos || equals == 0)
-    return InvalidArgument("--shape takes NAME=SIZES, as in x=1,3,48,192; '{}' is none.", text);
-  std::vector<int64_t> sizes;
+  const Failure wrong = InvalidArgument("--value takes NAME=NUMBERS, as in sr=16000; '{}' is none.", text);
+  if (equals == std::string::npos || equals == 0) return wrong;
+  std::vector<double> numbers;
+  std::vector<int64_t> integers;
   for (std::size_t at = equals + 1; at < text.size();) {
-    int64_t size = 0;
-    auto [end, error] = std::from_chars(text.data() + at, text.data() + text.size(), size);
-    const auto stop = static_cast<std::size_t>(end - text.data());
-    if (error != std::errc() || size < 0 || (stop < text.size() && (text[stop] != ',' || stop + 1 == text.size())))
-      return InvalidArgument("--shape takes NAME=SIZES, as in x=1,3,48,192; '{}' is none.", text);
-    sizes.push_back(size);
+    const std::size_t stop = std::min(text.find(',', at), text.size());
+    const char *begin = text.data() + at, *end = text.data() + stop;
+    double number = 0;
+    if (auto read = std::from_chars(begin, end, number); read.ec != std::errc() || read.ptr != end) return wrong;
+    numbers.push_back(number);
+    int64_t integer = 0;
+    if (auto read = std::from_chars(begin, end, integer); read.ec == std::errc() && read.ptr == end)
+      integers.push_back(integer);
     at = stop + 1;
   }
-  options.shapes[text.substr(0, equals)] = std::move(sizes);
+  std::vector<int64_t> dims;
+  if (numbers.size() != 1) dims.push_back(static_cast<int64_t>(numbers.size()));
+  KRAFLA_ASSIGN(options.constants[text.substr(0, equals)], integers.size() == numbers.size()
+                                                               ? LiteralUtil::CreateFromArray<int64_t>(integers, dims)
+                                                               : LiteralUtil::CreateFromArray<double>(numbers, dims));
   return {};
 }
 
@@ -79,15 +88,21 @@ void ImportCommand::AddTo(CLI::App& app, int& code) {
   cmd->add_option("-o", output,
                   "write the module to this file: HLO text (.hlo) or HloModuleProto (.hlo.pb); without it, "
                   "say what the model takes and gives");
-  cmd->add_option("--shape", shapes, "the shape of an input, x=1,3,48,192 (repeatable)");
+  AddShapeOption(*cmd, shapes);
+  cmd->add_option("--value", values, "the value of an input, sr=16000, which becomes a constant (repeatable)");
   cmd->add_flag("--json", json, "print one JSON object");
   cmd->callback([this, &code] { code = Run(); });
 }
 
 int ImportCommand::Run() const {
   OnnxOptions options;
-  for (const std::string& shape : shapes)
-    if (auto added = AddShape(shape, options); !added) return Fail(added.error()), kUsage;
+  for (const std::string& shape : shapes) {
+    auto parsed = ParseShapeOption(shape);
+    if (!parsed) return Fail(parsed.error()), kUsage;
+    options.shapes.insert(*std::move(parsed));
+  }
+  for (const std::string& value : values)
+    if (auto added = AddValue(value, options); !added) return Fail(added.error()), kUsage;
   if (StderrIsTerminal())
     options.progress = [](std::size_t done, std::size_t count) {
       if (done == count) std::fprintf(stderr, "\r\x1b[K");

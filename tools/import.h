@@ -12,6 +12,7 @@ namespace krafla::cli {
 struct ImportCommand {
   std::string model, output;
   std::vector<std::string> shapes;  // x=1,3,48,192
+  std::vector<std::string> values;  // sr=16000
   bool json = false;
 
   void AddTo(CLI::App& app, int& code);

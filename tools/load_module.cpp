@@ -12,7 +12,23 @@
 namespace krafla::cli {
 namespace {
 
-// "x=1,224,224,3"; the name may have '=' in it.
+// The module in a model folder.
+Result<std::string> FileIn(const std::string& folder) {
+  std::error_code error;
+  for (const char* form : {"hlo", "pb", "mlir", "mlirbc"})
+    if (std::string inside = Format("{}/module.{}", folder, form); std::filesystem::exists(inside, error))
+      return inside;
+  if (std::filesystem::exists(folder + "/saved_model.pb", error))
+    return InvalidArgument(
+        "'{}' is a TensorFlow SavedModel. Convert it to ONNX with tf2onnx, or export the model from "
+        "JAX or Keras as StableHLO.",
+        folder);
+  return InvalidArgument(
+      "'{}' is not a file but a folder, and no model folder: it has no module.hlo, .pb, .mlir or .mlirbc.", folder);
+}
+
+}  // namespace
+
 Result<std::pair<std::string, std::vector<int64_t>>> ParseShapeOption(const std::string& text) {
   const std::size_t eq = text.rfind('=');
   const auto bad = [&] {
@@ -33,23 +49,6 @@ Result<std::pair<std::string, std::vector<int64_t>>> ParseShapeOption(const std:
   return std::pair(text.substr(0, eq), std::move(sizes));
 }
 
-// The module in a model folder.
-Result<std::string> FileIn(const std::string& folder) {
-  std::error_code error;
-  for (const char* form : {"hlo", "pb", "mlir", "mlirbc"})
-    if (std::string inside = Format("{}/module.{}", folder, form); std::filesystem::exists(inside, error))
-      return inside;
-  if (std::filesystem::exists(folder + "/saved_model.pb", error))
-    return InvalidArgument(
-        "'{}' is a TensorFlow SavedModel. Convert it to ONNX with tf2onnx, or export the model from "
-        "JAX or Keras as StableHLO.",
-        folder);
-  return InvalidArgument(
-      "'{}' is not a file but a folder, and no model folder: it has no module.hlo, .pb, .mlir or .mlirbc.", folder);
-}
-
-}  // namespace
-
 bool HoldsModuleAlone(const std::string& folder) {
   std::error_code error;
   return std::filesystem::is_directory(folder, error) && !std::filesystem::exists(folder + "/meta.json", error) &&
@@ -58,7 +57,7 @@ bool HoldsModuleAlone(const std::string& folder) {
 
 void AddShapeOption(CLI::App& app, std::vector<std::string>& shapes) {
   app.add_option("--shape", shapes,
-                 "all sizes of an argument whose sizes a StableHLO module leaves open, by name or number: "
+                 "all sizes of an argument whose sizes a StableHLO module or an ONNX model leaves open, by name or number: "
                  "'x=1,224,224,3' (repeatable)")
       ->check([](const std::string& text) {
         const auto parsed = ParseShapeOption(text);

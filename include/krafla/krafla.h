@@ -201,7 +201,7 @@ KRAFLA_API krafla_status* krafla_session_load_file(const krafla_client* client, 
 /* The bytes are free again when it returns. */
 KRAFLA_API krafla_status* krafla_session_load_bytes(const krafla_client* client, const void* bytes, size_t size,
                                                     const krafla_session_options* options, krafla_session** session);
-/* Waits for what was submitted. */
+/* Waits for what was submitted; not to be called by `done` of krafla_session_submit. */
 KRAFLA_API void krafla_session_free(krafla_session* session);
 
 KRAFLA_API size_t krafla_session_input_count(const krafla_session* session);

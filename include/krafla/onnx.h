@@ -23,7 +23,7 @@ struct OnnxOptions {
   std::map<std::string, std::vector<int64_t>> shapes;
   // Sizes of named dimensions, "batch"; for all inputs that have them.
   std::map<std::string, int64_t> dimensions;
-  // Inputs whose values are known: they become constants of the program, no parameters.
+  // Inputs whose values are known, by name: constants of the program, no parameters. Converted to the input's type.
   std::map<std::string, Literal> constants;
   // Called with how many nodes of how many are done.
   std::function<void(std::size_t done, std::size_t count)> progress;

@@ -151,7 +151,7 @@ class Session {
                                   const SessionOptions& options = {});
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
-  ~Session();  // waits for what was submitted
+  ~Session();  // waits for what was submitted; not for `done` of Submit to call
 
   std::span<const TensorInfo> inputs() const;
   std::span<const TensorInfo> outputs() const;

@@ -1,21 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
 """krafla: HLO and StableHLO programs on Vulkan devices and the CPU.
 
-The wheel carries the command `krafla`, the library libkrafla.so with its C++ headers, and libpjrt_krafla.so, through
+`krafla.load("model.mlirbc")` gives an object to call with numpy arrays. The wheel carries the command `krafla`, the library libkrafla.so with its C and C++ headers, and libpjrt_krafla.so, through
 which JAX uses Vulkan devices (the package jax_plugins.krafla registers it; nothing has to be imported by hand).
 """
+from __future__ import annotations
+
 import os
 import pathlib
 import subprocess
 import sys
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["__version__", "command_path", "include_path", "library_path", "pjrt_library_path", "run"]
+from krafla._abi import Cancelled, DeadlineExceeded, Error, InvalidArgument, NotFound, OutOfMemory, Unimplemented
+
+if TYPE_CHECKING:
+    from krafla._model import Model, Profile, Run, Step, Tensor, devices, load
+
+__all__ = ["Cancelled", "DeadlineExceeded", "Error", "InvalidArgument", "Model", "NotFound", "OutOfMemory", "Profile",
+           "Run", "Step", "Tensor", "Unimplemented", "__version__", "command_path", "devices", "include_path",
+           "library_path", "load", "pjrt_library_path", "run"]
 __version__ = "0.1.0"
 
 _HERE = pathlib.Path(__file__).resolve().parent
 
 
-def _find(what, variable, *names):
+def __getattr__(name: str) -> Any:
+    """What needs numpy, which the rest of the package does without."""
+    if name in ("Model", "Profile", "Run", "Step", "Tensor", "devices", "load"):
+        try:
+            from krafla import _model
+        except ModuleNotFoundError as error:
+            if error.name != "numpy":
+                raise
+            raise ModuleNotFoundError(f"krafla.{name} needs numpy: pip install 'krafla[numpy]'.", name="numpy") from None
+        return getattr(_model, name)
+    raise AttributeError(f"module 'krafla' has no attribute {name!r}")
+
+
+def _find(what: str, variable: str, *names: str) -> str:
     named = os.environ.get(variable)
     if named:
         if not os.path.exists(named):
@@ -29,32 +52,34 @@ def _find(what, variable, *names):
         f"set {variable} to one that was built elsewhere.")
 
 
-def command_path():
+def command_path() -> str:
     """The program `krafla`; KRAFLA_COMMAND names another one."""
     return _find("program", "KRAFLA_COMMAND", "bin/krafla")
 
 
-def library_path():
-    """libkrafla.so, for programs that embed krafla; KRAFLA_LIBRARY names another one."""
-    return _find("libkrafla.so", "KRAFLA_LIBRARY", "lib/libkrafla.so", "lib64/libkrafla.so")
+def library_path() -> str:
+    """libkrafla.so, for programs that embed krafla; KRAFLA_LIBRARY names another one. In the source tree: the one that
+    was built there."""
+    built = ("../../build/release/libkrafla.so",) if (_HERE / "../../CMakeLists.txt").exists() else ()
+    return _find("libkrafla.so", "KRAFLA_LIBRARY", "lib/libkrafla.so", "lib64/libkrafla.so", *built)
 
 
-def pjrt_library_path():
+def pjrt_library_path() -> str:
     """libpjrt_krafla.so, the PJRT plugin; KRAFLA_PJRT_LIBRARY names another one."""
     return _find("libpjrt_krafla.so", "KRAFLA_PJRT_LIBRARY", "lib/libpjrt_krafla.so", "lib64/libpjrt_krafla.so")
 
 
-def include_path():
-    """The folder with krafla/krafla.h."""
+def include_path() -> str:
+    """The folder with krafla/krafla.h and krafla/krafla.hpp."""
     return str(_HERE / "include")
 
 
-def run(*arguments, **options):
+def run(*arguments: Any, **options: Any) -> subprocess.CompletedProcess[Any]:
     """Runs the command with these arguments: subprocess.run([command_path(), ...], **options)."""
     return subprocess.run([command_path(), *map(str, arguments)], **options)
 
 
-def _main():
+def _main() -> None:
     try:
         program = command_path()
     except FileNotFoundError as error:

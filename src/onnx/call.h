@@ -96,7 +96,7 @@ class Call {
   int64_t most_elements_;  // of an input that is computed with at once; -1: the node goes into the program
 };
 
-// --- helpers of the operators (helpers.cpp) ----------------------------------------------------------------------
+// --- what operators are made of (arithmetic.cpp) -----------------------------------------------------------------
 
 // The shape of a valid op; throws the builder's error otherwise.
 Shape ShapeOf(XlaOp x);

@@ -2,10 +2,8 @@
 #include "onnx/importer.h"
 
 #include <algorithm>
-#include <filesystem>
 
-#include "base/file.h"
-#include "base/without_exceptions.h"
+#include "base/checked_math.h"
 #include "evaluator/evaluator.h"
 #include "ir/module.h"
 
@@ -282,6 +280,26 @@ Result<Shape> Importer::ShapeOfInput(const ValueInfo& info, std::vector<std::str
   return Shape::MakeScalar(type);
 }
 
+// The given value as the model has it: in its type, and where the number of elements fits in its shape.
+Result<Value> Importer::KnownInput(const ValueInfo& info, const Literal& given) {
+  const ElementType type = ToElementType(info.type);
+  if (type == ElementType::kInvalid || !given.shape().IsArray())
+    return Unimplemented("The input '{}' is of {}, which HLO does not have.", info.name, TypeName(info.type));
+  std::vector<int64_t> dims(given.shape().dims().begin(), given.shape().dims().end()), fixed;
+  for (const Dimension& d : info.dims) fixed.push_back(d.value);
+  int64_t count = 1;
+  for (int64_t d : fixed) count = d < 0 ? -1 : CheckedMul(count, d).value_or(-1);
+  if (info.has_dims && count == given.shape().element_count()) dims = fixed;
+  XlaBuilder b("value");
+  Reshape(ConvertElementType(ConstantLiteral(&b, given), type), dims);
+  KRAFLA_ASSIGN(const XlaComputation computation, b.Build());
+  KRAFLA_ASSIGN(Literal literal, Evaluate(*computation.module()->entry(), {}));
+  Value out;
+  out.literal = std::make_shared<Literal>(std::move(literal));
+  out.shape = out.literal->shape();
+  return out;
+}
+
 Result<> Importer::AddInputs(Scope& scope) {
   std::set<std::string_view> named;
   for (const Tensor& tensor : model_.graph.initializers) named.insert(tensor.name);
@@ -290,9 +308,7 @@ Result<> Importer::AddInputs(Scope& scope) {
   for (const ValueInfo& info : model_.graph.inputs) {
     if (named.contains(info.name)) continue;  // a default, which stays
     if (auto known = options_.constants.find(info.name); known != options_.constants.end()) {
-      Value value;
-      value.literal = std::make_shared<Literal>(known->second);
-      value.shape = known->second.shape();
+      KRAFLA_ASSIGN(Value value, KnownInput(info, known->second));
       scope.values[info.name] = std::move(value);
       continue;
     }
@@ -302,6 +318,9 @@ Result<> Importer::AddInputs(Scope& scope) {
   for (const auto& [name, shape] : options_.shapes)
     if (std::ranges::none_of(parameters, [&](const auto& p) { return p.first == name; }))
       return InvalidArgument("A shape is given for '{}', which is no input of the model.", name);
+  for (const auto& [name, value] : options_.constants)
+    if (std::ranges::none_of(model_.graph.inputs, [&](const ValueInfo& i) { return i.name == name; }))
+      return InvalidArgument("A value is given for '{}', which is no input of the model.", name);
   if (!missing.empty()) {
     std::string list;
     for (const std::string& one : missing) list += (list.empty() ? "" : " ") + one;

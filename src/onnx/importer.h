@@ -46,6 +46,7 @@ class Importer {
 
  private:
   Result<> AddInputs(Scope& scope);
+  static Result<Value> KnownInput(const ValueInfo& info, const Literal& given);
   Result<Shape> ShapeOfInput(const ValueInfo& info, std::vector<std::string>& missing) const;
   void EmitNodes(const std::vector<Node>& nodes, Scope& scope, bool is_main);
   void EmitNode(const Node& node, Scope& scope);

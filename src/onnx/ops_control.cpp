@@ -88,116 +88,146 @@ struct LoopForm {
   std::vector<bool> sliced_backwards, result_backwards;
 };
 
-Outputs RunWhile(Call& c, const LoopForm& form, XlaOp limit) {
-  XlaBuilder* b = c.b;
-  const Captures captures = CapturesOf(c, {form.body});
-  const std::size_t states = form.state.size(), lead = form.has_step_input ? 1 : 0;
-  const std::size_t results = form.body->outputs.size() - lead - states;
-  Outputs state = OpsOf(b, form.state);
-  // The shapes of the results come from the body itself, emitted once aside to see them.
-  auto emit = [&](XlaBuilder* inner, const Outputs& in, XlaOp step, const Outputs& read, const Captures& bound,
-                  XlaOp tuple, std::size_t first) {
-    Scope scope = Inside(c, inner);
-    Bind(scope, bound, tuple, first);
+class WhileLoop {
+ public:
+  WhileLoop(Call& c, const LoopForm& form)
+      : c_(c),
+        form_(form),
+        captures_(CapturesOf(c, {form.body})),
+        lead_(form.has_step_input ? 1 : 0),
+        states_(form.state.size()),
+        results_(form.body->outputs.size() - lead_ - states_),
+        sliced_at_(kStateAt + states_ + results_),
+        captured_at_(sliced_at_ + form.sliced.size()) {}
+
+  // The state after the last step, then the results. `limit`: of steps, where the form does not know it.
+  Outputs Run(XlaOp limit) {
+    const Outputs init = Initial(limit);
+    const Shape tuple = TupleOf(init);
+    auto test = c_.b->CreateSubBuilder("goes_on");
+    const XlaOp q = Parameter(test.get(), 0, tuple, "state");
+    And(Lt(Leaf(q, 0), Leaf(q, init.size() - 1)), Leaf(q, 1));
+    auto body = c_.b->CreateSubBuilder("turn");
+    Turn(body.get(), Parameter(body.get(), 0, tuple, "state"), init.size());
+    const XlaOp loop = While(Need(test->Build()), Need(body->Build()), Tuple(c_.b, init));
+    Outputs done;
+    for (std::size_t i = kStateAt; i < sliced_at_; ++i) done.push_back(Leaf(loop, i));
+    return done;
+  }
+
+ private:
+  static constexpr std::size_t kStateAt = 2;  // behind the step and whether it goes on
+
+  static XlaOp Leaf(XlaOp tuple, std::size_t i) { return GetTupleElement(tuple, static_cast<int64_t>(i)); }
+  XlaOp Place(XlaOp step, bool backwards) const {
+    return backwards ? Sub(Like(step, static_cast<double>(form_.steps - 1)), step) : step;
+  }
+
+  // The body's graph on a turn's values.
+  std::vector<Value> Emit(XlaBuilder* inner, const Outputs& state, XlaOp step, const Outputs& read, XlaOp tuple,
+                          std::size_t captured_at) {
+    Scope scope = Inside(c_, inner);
+    Bind(scope, captures_, tuple, captured_at);
+    const auto& names = form_.body->inputs;
+    if (names.size() != 2 * lead_ + states_ + read.size())
+      Reject("The body '{}' has {} inputs.", form_.body->name, names.size());
     std::size_t at = 0;
-    const auto& names = form.body->inputs;
-    if (names.size() != 2 * lead + states + read.size())
-      Reject("The body '{}' has {} inputs.", form.body->name, names.size());
-    if (form.has_step_input) {
+    if (form_.has_step_input) {
       scope.values[names[at++].name] = OfOp(Convert(step, S64));
       scope.values[names[at++].name] = TrueValue();
     }
-    for (XlaOp op : in) scope.values[names[at++].name] = OfOp(op);
+    for (XlaOp op : state) scope.values[names[at++].name] = OfOp(op);
     for (XlaOp op : read) scope.values[names[at++].name] = OfOp(op);
-    return c.importer.EmitGraph(*form.body, scope);
-  };
-  auto read_of = [&](XlaOp step, auto&& element) {
+    return c_.importer.EmitGraph(*form_.body, scope);
+  }
+
+  // What a turn reads of the sliced arrays, which lie in `tuple` from `first` on.
+  Outputs Read(XlaOp tuple, std::size_t first, XlaOp step) const {
     Outputs read;
-    for (std::size_t i = 0; i < form.sliced.size(); ++i) {
-      const XlaOp all = element(i);
+    for (std::size_t i = 0; i < form_.sliced.size(); ++i) {
+      const XlaOp all = Leaf(tuple, first + i);
       Ints dims = DimsOf(all);
-      const int64_t axis = form.sliced_axes[i];
-      const XlaOp at = form.sliced_backwards[i] ? Sub(Like(step, static_cast<double>(form.steps - 1)), step) : step;
+      const int64_t axis = form_.sliced_axes[i];
       Outputs starts(dims.size(), Like(step, 0));
-      starts[static_cast<std::size_t>(axis)] = at;
+      starts[static_cast<std::size_t>(axis)] = Place(step, form_.sliced_backwards[i]);
       dims[static_cast<std::size_t>(axis)] = 1;
       const XlaOp one = DynamicSlice(all, starts, dims);
       dims.erase(dims.begin() + axis);
       read.push_back(Reshape(one, dims));
     }
     return read;
-  };
-  // First aside, for the shapes.
-  Outputs probe = state;
-  probe.insert(probe.end(), form.sliced.begin(), form.sliced.end());
-  probe.insert(probe.end(), captures.ops.begin(), captures.ops.end());
-  probe.push_back(Zero(b, S32));
-  std::vector<Shape> made;
-  bool goes_on = true;
-  {
-    auto aside = b->CreateSubBuilder("probe");
-    const XlaOp p = Parameter(aside.get(), 0, TupleOf(probe), "state");
-    Outputs in;
-    for (std::size_t i = 0; i < states; ++i) in.push_back(GetTupleElement(p, static_cast<int64_t>(i)));
-    const XlaOp step = GetTupleElement(p, static_cast<int64_t>(probe.size() - 1));
-    const Outputs read =
-        read_of(step, [&](std::size_t i) { return GetTupleElement(p, static_cast<int64_t>(states + i)); });
-    const std::vector<Value> out = emit(aside.get(), in, step, read, captures, p, states + form.sliced.size());
-    if (form.has_step_input) goes_on = IsTrue(out[0]);
-    for (std::size_t i = lead; i < out.size(); ++i) made.push_back(out[i].shape);
-    for (std::size_t i = 0; i < states; ++i)
-      if (!Shape::Compatible(made[i], ShapeOf(state[i])))
-        Refuse("The state '{}' of the loop changes from {} to {}.", form.body->inputs[2 * lead + i].name,
-               ShapeOf(state[i]).ToString(false), made[i].ToString(false));
   }
-  if (results > 0 && (form.steps < 0 || !goes_on))
-    Refuse("How many steps the loop makes depends on the data, and so does the size of its results.");
-  Outputs init = {Zero(b, S32), Reshape(Convert(Importer::Materialize(b, TrueValue()), PRED), {})};
-  if (c.Has(1) && form.has_step_input) init[1] = Reshape(c.In(1), {});
-  init.insert(init.end(), state.begin(), state.end());
-  for (std::size_t i = 0; i < results; ++i) {
-    Ints dims = DimsOf(made[states + i]);
-    const auto rank = static_cast<int64_t>(dims.size()) + 1;
-    dims.insert(dims.begin() + Axis(form.result_axes[i], rank), form.steps);
-    init.push_back(BroadcastTo(Zero(b, made[states + i].element_type()), dims));
+
+  // The shapes of what a turn makes, by emitting one aside; and whether the loop asks nothing in between.
+  std::vector<Shape> ShapesOfTurn(bool& goes_on) {
+    Outputs given = OpsOf(c_.b, form_.state);
+    given.insert(given.end(), form_.sliced.begin(), form_.sliced.end());
+    given.insert(given.end(), captures_.ops.begin(), captures_.ops.end());
+    given.push_back(Zero(c_.b, S32));
+    auto aside = c_.b->CreateSubBuilder("probe");
+    const XlaOp p = Parameter(aside.get(), 0, TupleOf(given), "state");
+    const XlaOp step = Leaf(p, given.size() - 1);
+    Outputs state;
+    for (std::size_t i = 0; i < states_; ++i) state.push_back(Leaf(p, i));
+    const std::vector<Value> out =
+        Emit(aside.get(), state, step, Read(p, states_, step), p, states_ + form_.sliced.size());
+    if (form_.has_step_input) goes_on = IsTrue(out[0]);
+    std::vector<Shape> made;
+    for (std::size_t i = lead_; i < out.size(); ++i) made.push_back(out[i].shape);
+    for (std::size_t i = 0; i < states_; ++i)
+      if (const Shape before = ShapeOf(given[i]); !Shape::Compatible(made[i], before))
+        Refuse("The state '{}' of the loop changes from {} to {}.", form_.body->inputs[2 * lead_ + i].name,
+               before.ToString(false), made[i].ToString(false));
+    return made;
   }
-  const std::size_t sliced_at = init.size();
-  init.insert(init.end(), form.sliced.begin(), form.sliced.end());
-  const std::size_t captured_at = init.size();
-  init.insert(init.end(), captures.ops.begin(), captures.ops.end());
-  init.push_back(limit.IsUninitialized() ? Number(b, S32, static_cast<double>(form.steps)) : limit);
-  const Shape tuple = TupleOf(init);
-  auto test = b->CreateSubBuilder("goes_on");
-  const XlaOp q = Parameter(test.get(), 0, tuple, "state");
-  And(Lt(GetTupleElement(q, 0), GetTupleElement(q, static_cast<int64_t>(init.size() - 1))), GetTupleElement(q, 1));
-  auto body = b->CreateSubBuilder("turn");
-  const XlaOp p = Parameter(body.get(), 0, tuple, "state");
-  Outputs in, next;
-  for (std::size_t i = 0; i < init.size(); ++i) next.push_back(GetTupleElement(p, static_cast<int64_t>(i)));
-  for (std::size_t i = 0; i < states; ++i) in.push_back(next[2 + i]);
-  const XlaOp step = next[0];
-  const Outputs read = read_of(step, [&](std::size_t i) { return next[sliced_at + i]; });
-  const std::vector<Value> out = emit(body.get(), in, step, read, captures, p, captured_at);
-  const Outputs ops = OpsOf(body.get(), out);
-  next[0] = Add(step, Like(step, 1));
-  if (form.has_step_input) next[1] = Reshape(ops[0], {});
-  for (std::size_t i = 0; i < states; ++i) next[2 + i] = ops[lead + i];
-  for (std::size_t i = 0; i < results; ++i) {
-    const XlaOp all = next[2 + states + i];
-    Ints dims = DimsOf(all);
-    const int64_t axis = Axis(form.result_axes[i], static_cast<int64_t>(dims.size()));
-    dims[static_cast<std::size_t>(axis)] = 1;
-    Outputs starts(dims.size(), Like(step, 0));
-    starts[static_cast<std::size_t>(axis)] =
-        form.result_backwards[i] ? Sub(Like(step, static_cast<double>(form.steps - 1)), step) : step;
-    next[2 + states + i] = DynamicUpdateSlice(all, Reshape(ops[lead + states + i], dims), starts);
+
+  Outputs Initial(XlaOp limit) {
+    bool goes_on = true;
+    const std::vector<Shape> made = ShapesOfTurn(goes_on);
+    if (results_ > 0 && (form_.steps < 0 || !goes_on))
+      Refuse("How many steps the loop makes depends on the data, and so does the size of its results.");
+    Outputs init = {Zero(c_.b, S32), Reshape(Convert(Importer::Materialize(c_.b, TrueValue()), PRED), {})};
+    if (c_.Has(1) && form_.has_step_input) init[1] = Reshape(c_.In(1), {});
+    for (const Value& value : form_.state) init.push_back(Importer::Materialize(c_.b, value));
+    for (std::size_t i = 0; i < results_; ++i) {
+      Ints dims = DimsOf(made[states_ + i]);
+      const auto rank = static_cast<int64_t>(dims.size()) + 1;
+      dims.insert(dims.begin() + Axis(form_.result_axes[i], rank), form_.steps);
+      init.push_back(BroadcastTo(Zero(c_.b, made[states_ + i].element_type()), dims));
+    }
+    init.insert(init.end(), form_.sliced.begin(), form_.sliced.end());
+    init.insert(init.end(), captures_.ops.begin(), captures_.ops.end());
+    init.push_back(limit.IsUninitialized() ? Number(c_.b, S32, static_cast<double>(form_.steps)) : limit);
+    return init;
   }
-  Tuple(body.get(), next);
-  const XlaOp loop = While(Need(test->Build()), Need(body->Build()), Tuple(b, init));
-  Outputs done;
-  for (std::size_t i = 0; i < states + results; ++i) done.push_back(GetTupleElement(loop, static_cast<int64_t>(2 + i)));
-  return done;
-}
+
+  void Turn(XlaBuilder* body, XlaOp p, std::size_t leaves) {
+    Outputs next;
+    for (std::size_t i = 0; i < leaves; ++i) next.push_back(Leaf(p, i));
+    const Outputs state(next.begin() + kStateAt, next.begin() + static_cast<std::ptrdiff_t>(kStateAt + states_));
+    const XlaOp step = next[0];
+    const Outputs ops = OpsOf(body, Emit(body, state, step, Read(p, sliced_at_, step), p, captured_at_));
+    next[0] = Add(step, Like(step, 1));
+    if (form_.has_step_input) next[1] = Reshape(ops[0], {});
+    for (std::size_t i = 0; i < states_; ++i) next[kStateAt + i] = ops[lead_ + i];
+    for (std::size_t i = 0; i < results_; ++i) {
+      XlaOp& all = next[kStateAt + states_ + i];
+      Ints dims = DimsOf(all);
+      const int64_t axis = Axis(form_.result_axes[i], static_cast<int64_t>(dims.size()));
+      dims[static_cast<std::size_t>(axis)] = 1;
+      Outputs starts(dims.size(), Like(step, 0));
+      starts[static_cast<std::size_t>(axis)] = Place(step, form_.result_backwards[i]);
+      all = DynamicUpdateSlice(all, Reshape(ops[lead_ + states_ + i], dims), starts);
+    }
+    Tuple(body, next);
+  }
+
+  Call& c_;
+  const LoopForm& form_;
+  const Captures captures_;
+  const std::size_t lead_, states_, results_;  // what stands before the state, the states, the results of all steps
+  const std::size_t sliced_at_, captured_at_;  // leaves of the tuple
+};
 
 // Turn after turn, each with its own shapes; the condition has to be known in each.
 Outputs Unroll(Call& c, const Graph& body, int64_t steps, bool goes_on, std::vector<Value> state) {
@@ -287,10 +317,10 @@ Outputs OnLoop(Call& c) {
   XlaOp steps;
   if (!c.Has(0)) steps = Number(c.b, S32, INT32_MAX);
   else if (form.steps < 0) steps = Reshape(Convert(ClampTo(c.In(0), 0, INT32_MAX), S32), {});
-  if (!short_enough) return RunWhile(c, form, steps);
+  if (!short_enough) return WhileLoop(c, form).Run(steps);
   const std::size_t before = c.importer.unsupported().size();
   try {
-    return RunWhile(c, form, steps);
+    return WhileLoop(c, form).Run(steps);
   } catch (const Refusal&) {
     c.importer.ForgetSince(before);
     return Unroll(c, *form.body, limit, starts, form.state);
@@ -324,7 +354,7 @@ Outputs OnScan(Call& c) {
     form.steps = steps;
   }
   for (int64_t one : out_back) form.result_backwards.push_back(one != 0);
-  return RunWhile(c, form, XlaOp());
+  return WhileLoop(c, form).Run(XlaOp());
 }
 
 }  // namespace krafla::onnx

@@ -199,7 +199,7 @@ Outputs OnNot(Call& c) { return {Not(c.In(0))}; }
 Outputs OnBitwiseNot(Call& c) { return {Not(c.In(0))}; }
 Outputs OnBitShift(Call& c) {
   const bool left = c.Text("direction", "") == "LEFT";
-  return Pairwise(c, [&](XlaOp x, XlaOp y) { return left ? ShiftLeft(x, y) : ShiftRightLogical(x, y); });
+  return Pairwise(c, [&](XlaOp x, XlaOp y) { return left ? ShiftLeft(x, y) : x >> y; });
 }
 Outputs OnIsNaN(Call& c) { return {Ne(c.In(0), c.In(0))}; }
 Outputs OnIsInf(Call& c) {
@@ -241,6 +241,14 @@ Outputs OnCast(Call& c) {
   return {CastTo(c, c.In(0), to)};
 }
 Outputs OnCastLike(Call& c) { return {CastTo(c, c.In(0), c.TypeOf(1))}; }
+Outputs OnBitCast(Call& c) {
+  const ElementType to = ToElementType(c.Int("to"));
+  if (to == ElementType::kInvalid) Refuse("A cast to {}, which HLO does not have.", TypeName(c.Int("to")));
+  const XlaOp x = c.In(0);
+  if (to == TypeOf(x)) return {x};
+  if (TypeOf(x) == PRED) return {BitcastConvertType(Convert(x, U8), to)};
+  return {BitcastConvertType(x, to)};
+}
 Outputs OnIdentity(Call& c) { return {c.In(0)}; }
 Outputs OnDropout(Call& c) {
   const XlaOp x = c.In(0);

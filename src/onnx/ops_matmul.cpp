@@ -225,9 +225,39 @@ XlaOp RepeatHeads(XlaOp x, int64_t heads) {
   const int64_t each = heads / d[1];
   return Reshape(BroadcastInDim(x, {d[0], d[1], each, d[2], d[3]}, {0, 1, 3, 4}), {d[0], heads, d[2], d[3]});
 }
+// The scores [B, H, L, S] with the mask, the causal order and the ends of padded keys.
+XlaOp Masked(Call& c, XlaOp score) {
+  const Ints ds = DimsOf(score);
+  const ElementType type = TypeOf(score);
+  const XlaOp none = BroadcastTo(Lowest(c.b, type), ds);
+  const Shape index = MakeShape(S64, ds);
+  if (c.Has(3)) {
+    XlaOp mask = c.In(3);
+    const Ints dm = DimsOf(mask);
+    if (TypeOf(mask) == PRED) mask = Select(mask, BroadcastTo(Zero(c.b, type), dm), BroadcastTo(Lowest(c.b, type), dm));
+    if (!dm.empty() && dm.back() < ds[3]) {
+      std::vector<std::pair<int64_t, int64_t>> padding(dm.size());
+      padding.back() = {0, ds[3] - dm.back()};
+      mask = PadWith(mask, Lowest(c.b, type), padding);
+    }
+    score = Add(score, BroadcastTo(mask, ds));
+  }
+  XlaOp ends;
+  if (c.Has(6)) {
+    ends = BroadcastInDim(Convert(c.In(6), S64), ds, {0});
+    score = Select(Lt(Iota(c.b, index, 3), ends), score, none);
+  }
+  if (c.Int("is_causal", 0) == 0) return score;
+  const XlaOp rows = Iota(c.b, index, 2), columns = Iota(c.b, index, 3);
+  const int64_t past = c.Has(4) ? c.ShapeOf(4).dim(2) : 0;
+  const XlaOp offset =
+      c.Has(6) ? Sub(ends, Like(ends, static_cast<double>(ds[2]))) : Filled(c.b, S64, ds, static_cast<double>(past));
+  return Select(Le(columns, Add(rows, offset)), score, none);
+}
 }  // namespace
-// Opset 23.
+// Since opset 23.
 Outputs OnAttention(Call& c) {
+  if (c.opset > 26) Refuse("Attention of opset {} (with windows) is not supported.", c.opset);
   XlaOp q = c.In(0), k = c.In(1), v = c.In(2);
   const ElementType type = TypeOf(q);
   const bool flat = RankOf(q) == 3;
@@ -249,31 +279,16 @@ Outputs OnAttention(Call& c) {
   const Ints ds = DimsOf(score);
   XlaOp matched[4];  // what the fourth result may be asked to show
   matched[0] = score;
-  XlaOp mask;
-  if (c.Has(3)) {
-    mask = c.In(3);
-    Ints dm = DimsOf(mask);
-    if (TypeOf(mask) == PRED) mask = Select(mask, BroadcastTo(Zero(c.b, type), dm), BroadcastTo(Lowest(c.b, type), dm));
-    if (!dm.empty() && dm.back() < ds[3]) {
-      std::vector<std::pair<int64_t, int64_t>> padding(dm.size());
-      padding.back() = {0, ds[3] - dm.back()};
-      mask = PadWith(mask, Lowest(c.b, type), padding);
-    }
-    score = Add(score, BroadcastTo(mask, ds));
-  }
-  if (c.Int("is_causal", 0) != 0) {
-    const int64_t past = c.Has(4) ? c.ShapeOf(4).dim(2) : 0;
-    const Shape index = MakeShape(S64, ds);
-    const XlaOp rows = Iota(c.b, index, 2), columns = Iota(c.b, index, 3);
-    score = Select(Le(columns, Add(rows, Like(rows, static_cast<double>(past)))), score,
-                   BroadcastTo(Lowest(c.b, type), ds));
-  }
-  matched[1] = score;
   const double cap = c.Float("softcap", 0);
   if (cap != 0) score = Mul(Tanh(Div(score, Like(score, cap))), Like(score, cap));
   matched[2] = score;
+  score = Masked(c, score);
+  matched[1] = score;
   const ElementType work = IsSmallFloat(type) ? F32 : type;
-  score = Convert(SoftmaxOver(Convert(score, work), 3, false), type);
+  // A row that sees nothing gives zeros.
+  const XlaOp seen = Gt(ReduceBy(Fold::kMax, score, Ints{3}, true), Lowest(c.b, type));
+  const XlaOp shares = Convert(SoftmaxOver(Convert(score, work), 3, false), type);
+  score = Select(BroadcastTo(seen, ds), shares, BroadcastTo(Zero(c.b, type), ds));
   matched[3] = score;
   XlaOp y = MatMulOf(score, v);
   if (flat) {

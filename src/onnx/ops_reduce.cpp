@@ -135,26 +135,24 @@ Outputs OnCumSum(Call& c) {
   const Ints axis_input = c.KnownInts(1, "the axis");
   if (axis_input.size() != 1) Reject("The axis must be one number.");
   const int64_t axis = Axis(axis_input[0], shape.rank()), n = shape.dim(axis);
+  const bool product = c.node.op_type == "CumProd";
   const bool exclusive = c.Int("exclusive", 0) != 0, reverse = c.Int("reverse", 0) != 0;
   if (n == 0) return {x};
   const auto d = static_cast<std::size_t>(axis);
   Ints window(static_cast<std::size_t>(shape.rank()), 1), ones = window;
   std::vector<std::pair<int64_t, int64_t>> padding(window.size());
   window[d] = n;
-  // One more on the far side, and the first left out, is the exclusive sum.
-  const int64_t near = exclusive ? n : n - 1, far = exclusive ? -1 : 0;
-  padding[d] = reverse ? std::pair{far, near} : std::pair{near, far};
+  padding[d] = reverse ? std::pair<int64_t, int64_t>{0, n - 1} : std::pair<int64_t, int64_t>{n - 1, 0};
   const ElementType type = shape.element_type();
   x = Wide(x);
   if (exclusive) {  // the window does not see the element itself: shift by one, then sum
     std::vector<std::pair<int64_t, int64_t>> shift(window.size());
     shift[d] = reverse ? std::pair<int64_t, int64_t>{-1, 1} : std::pair<int64_t, int64_t>{1, -1};
-    x = PadWith(x, Zero(c.b, TypeOf(x)), shift);
-    padding[d] = reverse ? std::pair<int64_t, int64_t>{0, n - 1} : std::pair<int64_t, int64_t>{n - 1, 0};
+    x = PadWith(x, Like(x, product ? 1 : 0), shift);
   }
-  return {Convert(
-      ReduceWindowWithGeneralPadding(x, Zero(c.b, TypeOf(x)), Adder(TypeOf(x)), window, ones, ones, ones, padding),
-      type)};
+  const XlaComputation fold = product ? Multiplier(TypeOf(x)) : Adder(TypeOf(x));
+  return {Convert(ReduceWindowWithGeneralPadding(x, Like(x, product ? 1 : 0), fold, window, ones, ones, ones, padding),
+                  type)};
 }
 Outputs OnTopK(Call& c) {
   XlaOp x = c.In(0);

@@ -242,7 +242,9 @@ Outputs OnSpaceToDepth(Call& c) {
   const int64_t s = c.Int("blocksize");
   if (d.size() != 4 || s <= 0 || s > (1 << 20) || d[2] % s != 0 || d[3] % s != 0)
     Reject("Its operand must be [N, C, H * {0}, W * {0}].", s);
-  return {Reshape(Transpose(Reshape(x, {d[0], d[1], d[2] / s, s, d[3] / s, s}), {0, 3, 5, 1, 2, 4}),
+  const bool depth_first = c.Text("mode", "DCR") == "DCR";
+  return {Reshape(Transpose(Reshape(x, {d[0], d[1], d[2] / s, s, d[3] / s, s}),
+                            depth_first ? Dims{0, 3, 5, 1, 2, 4} : Dims{0, 1, 3, 5, 2, 4}),
                   {d[0], d[1] * s * s, d[2] / s, d[3] / s})};
 }
 Outputs OnRange(Call& c) {

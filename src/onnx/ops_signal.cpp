@@ -9,11 +9,11 @@
 namespace krafla::onnx {
 namespace {
 
-// Products with cosines and sines: exact enough for the frames of speech, and one dot.
+// Products with cosines and sines: for the short frames of speech, whose lengths are no powers of two, one dot.
 struct Turned {
   XlaOp real, imaginary;
 };
-Turned Fourier(XlaOp real, XlaOp imaginary, int64_t n, int64_t bins, bool inverse) {  // along the last dimension
+Turned Fourier(XlaOp real, XlaOp imaginary, int64_t n, int64_t bins) {  // along the last dimension
   XlaBuilder* b = real.builder();
   if (n <= 0 || n > (1 << 13)) Refuse("A Fourier transform of {} elements.", n);
   std::vector<double> cosine(static_cast<std::size_t>(n * bins)), sine(cosine.size());
@@ -21,9 +21,8 @@ Turned Fourier(XlaOp real, XlaOp imaginary, int64_t n, int64_t bins, bool invers
     for (int64_t k = 0; k < bins; ++k) {
       const double angle = 2 * std::numbers::pi * static_cast<double>(t * k % n) / static_cast<double>(n);
       const auto at = static_cast<std::size_t>(t * bins + k);
-      const double scale = inverse ? 1 / static_cast<double>(n) : 1;
-      cosine[at] = std::cos(angle) * scale;
-      sine[at] = (inverse ? 1 : -1) * std::sin(angle) * scale;
+      cosine[at] = std::cos(angle);
+      sine[at] = -std::sin(angle);
     }
   const ElementType type = TypeOf(real);
   const XlaOp c = FromNumbers(b, type, cosine, Ints{n, bins}), s = FromNumbers(b, type, sine, Ints{n, bins});
@@ -57,13 +56,30 @@ Outputs OnDft(Call& c) {
   const bool inverse = c.Int("inverse", 0) != 0, half = c.Int("onesided", 0) != 0;
   if (axis == rank - 1) Reject("The axis is that of real and imaginary parts.");
   const int64_t n = c.Has(1) ? c.KnownInts(1, "the length").at(0) : d[static_cast<std::size_t>(axis)];
-  if (inverse && half) Refuse("The inverse of one side is not supported.");
+  if (n <= 0) Reject("A length of {}.", n);
+  const int64_t read = inverse && half ? n / 2 + 1 : n;
   auto part = [&](int64_t i) {
     Ints flat(d.begin(), d.end() - 1);
-    return FitLast(MoveAxis(Reshape(SliceInDim(x, i, i + 1, 1, rank - 1), flat), axis, rank - 2), n);
+    return FitLast(MoveAxis(Reshape(SliceInDim(x, i, i + 1, 1, rank - 1), flat), axis, rank - 2), read);
   };
-  const Turned t = Fourier(part(0), d.back() == 2 ? part(1) : XlaOp(), n, half ? n / 2 + 1 : n, inverse);
-  return {Joined({MoveAxis(t.real, rank - 2, axis), MoveAxis(t.imaginary, rank - 2, axis)})};
+  const XlaOp real = part(0);
+  const ElementType type = TypeOf(real), work = type == F64 ? F64 : F32;
+  auto ended = [&](XlaOp y) { return Convert(MoveAxis(y, rank - 2, axis), type); };
+  if (half && !inverse && d.back() == 1) {
+    const XlaOp y = Fft(Convert(real, work), FftType::kRfft, {n});
+    return {Joined({ended(Real(y)), ended(Imag(y))})};
+  }
+  const XlaOp imaginary = d.back() == 2 ? part(1) : BroadcastTo(Like(real, 0), DimsOf(real));
+  const XlaOp values = Complex(Convert(real, work), Convert(imaginary, work));
+  if (half && inverse) {
+    const XlaOp y = ended(Fft(values, FftType::kIrfft, {n}));
+    Ints one = DimsOf(y);
+    one.push_back(1);
+    return {Reshape(y, one)};
+  }
+  XlaOp y = Fft(values, inverse ? FftType::kIfft : FftType::kFft, {n});
+  if (half) y = SliceInDim(y, 0, n / 2 + 1, 1, rank - 2);
+  return {Joined({ended(Real(y)), ended(Imag(y))})};
 }
 Outputs OnStft(Call& c) {
   XlaOp x = c.In(0);
@@ -80,7 +96,7 @@ Outputs OnStft(Call& c) {
     signal = Reshape(TakeAt(signal, 1, places), {d[0], frames, n});
     return c.Has(2) ? Mul(signal, BroadcastTo(c.In(2), DimsOf(signal))) : signal;
   };
-  return {Joined(Fourier(part(0), d.size() == 3 && d[2] == 2 ? part(1) : XlaOp(), n, bins, false))};
+  return {Joined(Fourier(part(0), d.size() == 3 && d[2] == 2 ? part(1) : XlaOp(), n, bins))};
 }
 Outputs OnWindow(Call& c) {
   const int64_t n = c.KnownInts(0, "the size").at(0);

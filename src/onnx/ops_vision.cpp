@@ -78,6 +78,7 @@ struct Sampler {
   XlaOp x, batch;  // batch: s32[N, P]
   std::string mode = "linear", padding = "zeros";
   bool align = false;
+  bool largest = false;  // of the weighted neighbours, instead of their sum
 
   XlaOp Pixel(XlaOp row, XlaOp column) const {  // at whole numbers, in f32 [N, P]
     const Ints d = DimsOf(x), p = DimsOf(row);
@@ -129,7 +130,7 @@ struct Sampler {
         const XlaOp value = Pixel(Add(top, Like(top, first + static_cast<double>(i))),
                                   Add(left, Like(left, first + static_cast<double>(j))));
         const XlaOp part = Weighted(value, Mul(wy[i], wx[j]));
-        sum = i + j == 0 ? part : Add(sum, part);
+        sum = i + j == 0 ? part : largest ? Max(sum, part) : Add(sum, part);
       }
     return sum;
   }
@@ -200,12 +201,12 @@ Outputs OnRoiAlign(Call& c) {
   const XlaOp inside =
       And(And(Ge(y, Like(y, -1)), Le(y, Like(y, hh))), And(Ge(xx, Like(xx, -1)), Le(xx, Like(xx, ww))));
   // The mode max takes the largest of the four weighted neighbours; this is what ONNX Runtime does.
-  const bool largest = c.Text("mode", "avg") == "max";
-  if (largest) Refuse("The mode 'max' is not supported.");
+  s.largest = c.Text("mode", "avg") == "max";
   const XlaOp value = s.At(ClampTo(y, 0, hh - 1), ClampTo(xx, 0, ww - 1));
   const Ints wide = {count, d[1], points};
   const XlaOp kept = Select(BroadcastInDim(inside, wide, {0, 2}), value, BroadcastTo(Like(value, 0), wide));
-  return {MeanOf(Reshape(kept, {count, d[1], h, ratio, w, ratio}), Ints{3, 5}, false)};
+  const XlaOp bins = Reshape(kept, {count, d[1], h, ratio, w, ratio});
+  return {s.largest ? ReduceBy(Fold::kMax, bins, Ints{3, 5}, false) : MeanOf(bins, Ints{3, 5}, false)};
 }
 Outputs OnAffineGrid(Call& c) {
   const XlaOp theta = c.In(0);

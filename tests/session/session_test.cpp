@@ -88,6 +88,23 @@ TEST_P(SessionTest, NamesAndShapes) {
   EXPECT_EQ(missing.error().message(), "The program has no input 'z'; its inputs are 'image', 'y'.");
 }
 
+// As JAX writes them: arguments have locations, results have an attribute.
+TEST_P(SessionTest, NamesOfStablehlo) {
+  const Session session = Load(R"mlir(module @m {
+  func.func public @main(%arg0: tensor<2xf32> loc("params['w']"), %scale: tensor<f32>)
+      -> (tensor<2xf32> {jax.result_info = "result['a,b']"}, tensor<f32>) {
+    %0 = stablehlo.negate %arg0 : tensor<2xf32>
+    return %0, %scale : tensor<2xf32>, tensor<f32>
+  }
+})mlir");
+  ASSERT_EQ(session.inputs().size(), 2u);
+  EXPECT_EQ(session.inputs()[0].name, "params['w']");
+  EXPECT_EQ(session.inputs()[1].name, "scale");
+  ASSERT_EQ(session.outputs().size(), 2u);
+  EXPECT_EQ(session.outputs()[0].name, "result['a,b']");
+  EXPECT_EQ(session.outputs()[1].name, "output1");
+}
+
 TEST_P(SessionTest, RunsInTheCallersMemory) {
   Session session = Load(kAffine);
   const std::vector<float> x = Numbers(12), y = {100, 200, 300};

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Models of Python wheels by ONNX Runtime and by krafla, on the same random inputs: a row each, with the largest difference.
+
+    tests/onnx/models.py KRAFLA FOLDER [-d DEVICE]     FOLDER: what scripts/onnx_models.sh fetched
+"""
+import argparse
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnxruntime
+
+# The end of the file's name; the shapes of its inputs; values that decide what the program is.
+MODELS = [
+    ("ch_ppocr_mobile_v2.0_cls_infer.onnx", {"x": (1, 3, 48, 192)}, {}),
+    ("ch_PP-OCRv4_det_infer.onnx", {"x": (1, 3, 320, 320)}, {}),
+    ("ch_PP-OCRv4_rec_infer.onnx", {"x": (1, 3, 48, 320)}, {}),
+    ("magika/models/standard_v3_3/model.onnx", {"bytes": (2, 2048)}, {}),
+    ("silero_vad.onnx", {"input": (1, 576), "state": (2, 1, 128)}, {"sr": 16000}),
+    ("silero_vad_half.onnx", {"input": (1, 576), "state": (2, 1, 128)}, {"sr": 16000}),
+    ("silero_vad_16k_op15.onnx", {"input": (1, 576), "state": (2, 1, 128)}, {"sr": 16000}),
+    ("silero_vad_16k_sequence.onnx", {"input": (4, 576), "h": (1, 1, 128), "c": (1, 1, 128)}, {}),
+    ("silero_vad_openvino_16k.onnx", {"input": (1, 576), "state": (2, 1, 128)}, {}),
+    ("silero_vad_op18_ifless.onnx", {"input": (1, 576), "state": (2, 1, 128)}, {"sr": 16000}),
+    ("basic_pitch/saved_models/icassp_2022/nmp.onnx", {"serving_default_input_2:0": (1, 43844, 1)}, {}),
+]
+NUMPY = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(int32)": np.int32, "tensor(int64)": np.int64}
+
+
+def run(krafla, device, path, shapes, values):
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    rng = np.random.default_rng(7)
+    feeds, known, command = {}, [], [krafla, "import", str(path)]
+    for given in session.get_inputs():
+        kind = NUMPY[given.type]
+        if given.name in values:
+            feeds[given.name] = np.array(values[given.name], kind)
+            command += ["--value", f"{given.name}={values[given.name]}"]
+            known.append(given.name)
+            continue
+        shape = shapes[given.name]
+        feeds[given.name] = (rng.integers(0, 256, shape).astype(kind) if np.dtype(kind).kind in "iu"
+                             else rng.standard_normal(shape).astype(kind) * (0.1 if "input" in given.name else 1))
+        command += ["--shape", f"{given.name}=" + ",".join(map(str, shape))]
+    want = session.run(None, feeds)
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        module = folder / "m.hlo.pb"
+        done = subprocess.run(command + ["-o", str(module)], capture_output=True, text=True)
+        if done.returncode:
+            return "import: " + done.stderr.strip()
+        np.savez(folder / "in.npz", **{f"arg{i:04d}": v for i, (k, v) in enumerate((k, v) for k, v in feeds.items() if k not in known)})
+        done = subprocess.run([krafla, "run", str(module), "--inputs", str(folder / "in.npz"), "--save", str(folder / "out.npz"), "-d", device],
+                              capture_output=True, text=True)
+        if done.returncode:
+            return "run: " + done.stderr.strip()
+        with np.load(folder / "out.npz") as got:
+            results = [got[k] for k in got.files]
+    worst = 0.0
+    for a, b in zip(results, want):
+        if a.shape != b.shape:
+            return f"shape {a.shape}, not {b.shape}"
+        worst = max(worst, float(np.max(np.abs(a.astype(np.float64) - b) / max(1e-6, float(np.max(np.abs(b)))))) if b.size else 0)
+    return worst
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("krafla")
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("-d", "--device", default="cpu")
+    options = parser.parse_args()
+    files = sorted(options.folder.rglob("*.onnx"))
+    wrong = 0
+    print(f"{'model':48} largest difference over the largest answer, {options.device}")
+    for end, shapes, values in MODELS:
+        found = [f for f in files if str(f).endswith("/" + end)]
+        result = run(options.krafla, options.device, found[0], shapes, values) if found else "the file is not there"
+        good = isinstance(result, float) and result < (5e-3 if "half" in end else 1e-4)
+        wrong += not good
+        print(f"{end:48} {result if isinstance(result, str) else format(result, '.1e')}{'' if good else '  WRONG'}", flush=True)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

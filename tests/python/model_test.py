@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""krafla.load on the C interface: no JAX, and nothing compiled for this Python.    model_test.py DEVICE MODEL"""
+import pathlib
+import sys
+import tempfile
+import threading
+
+import numpy as np
+
+import krafla
+
+DEVICE, MODEL = sys.argv[1:]
+AFFINE = b"""HloModule affine, frontend_attributes={krafla.result_names="sum,scaled"}
+ENTRY main {
+  x = f32[4,3] parameter(0), metadata={op_name="image"}
+  y = f32[3] parameter(1)
+  b = f32[4,3] broadcast(y), dimensions={1}
+  s = f32[4,3] add(x, b)
+  n = f32[4,3] multiply(s, b)
+  ROOT t = (f32[4,3], f32[4,3]) tuple(s, n)
+}"""
+FOREVER = b"""HloModule forever
+c { p = (f32[64,64]) parameter(0) ROOT yes = pred[] constant(true) }
+b {
+  p = (f32[64,64]) parameter(0)
+  x = f32[64,64] get-tuple-element(p), index=0
+  d = f32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT t = (f32[64,64]) tuple(d)
+}
+ENTRY main {
+  x = f32[64,64] parameter(0)
+  t = (f32[64,64]) tuple(x)
+  w = (f32[64,64]) while(t), condition=c, body=b
+  ROOT r = f32[64,64] get-tuple-element(w), index=0
+}"""
+
+
+def raises(kind, call):
+    try:
+        call()
+    except kind as error:
+        return error
+    raise AssertionError(f"{kind.__name__} was not raised")
+
+
+def check_calls(model):
+    x, y = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([1, 2, 3], np.float32)
+    for total, scaled in (model(x, y), model(image=x, y=y), model(x, y=[1, 2, 3]), model.submit(x, y).result(60)):
+        np.testing.assert_array_equal(total, x + y)
+        np.testing.assert_array_equal(scaled, (x + y) * y)
+    # Not dense: a copy is made.
+    np.testing.assert_array_equal(model(np.asfortranarray(x), y)[0], x + y)
+    np.testing.assert_array_equal(model(np.repeat(x, 2, axis=0)[::2], y)[0], x + y)
+    out = [np.empty((4, 3), np.float32) for _ in range(2)]
+    results = model(x, y, out=out)
+    assert results[0] is out[0] and out[0][0, 0] == 1
+
+    class Shared:  # what has dlpack and is not numpy's
+        def __dlpack__(self, **options):
+            return x.__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return x.__dlpack_device__()
+
+    assert np.shares_memory(krafla.Model._array(model.inputs[0], Shared()), x)
+    np.testing.assert_array_equal(model(Shared(), y)[0], x + y)
+    assert np.shares_memory(np.from_dlpack(results[0]), out[0])
+
+
+def check_refusals(model):
+    x, y = np.zeros((4, 3), np.float32), np.zeros(3, np.float32)
+    assert "image: f32[4,3]; y: f32[3]" in str(raises(TypeError, model))
+    raises(TypeError, lambda: model(x, y, x))
+    assert "image, y" in str(raises(TypeError, lambda: model(x, z=y)))
+    raises(TypeError, lambda: model(x, y, y=y))
+    raises(TypeError, lambda: model(x.astype(np.float64), y))
+    assert "[4, 3]" in str(raises(ValueError, lambda: model(x[:3], y)))
+    raises(ValueError, lambda: model(x, y, out=[np.empty((4, 3)), np.empty((4, 3))]))
+    raises(ValueError, lambda: model(x, y, timeout=0))
+    error = raises(krafla.NotFound, lambda: krafla.load("/nonexistent.mlirbc", DEVICE))
+    assert error.code == "NOT_FOUND" and isinstance(error, LookupError)
+    raises(krafla.InvalidArgument, lambda: krafla.load(b"no program", DEVICE))
+    raises(krafla.InvalidArgument, lambda: krafla.load(AFFINE, "toaster"))
+    raises(krafla.Error, model.profile)
+
+
+def check_ends():
+    model = krafla.load(FOREVER, DEVICE)
+    x = np.zeros((64, 64), np.float32)
+    raises(krafla.DeadlineExceeded, lambda: model(x, timeout=0.05))
+    first, second = model.submit(x), model.submit(x)
+    raises(TimeoutError, lambda: first.result(0.05))
+    assert second.cancel() and first.cancel()
+    raises(krafla.Cancelled, lambda: first.result(60))
+    raises(krafla.Cancelled, lambda: second.result(60))
+    assert not first.cancel()
+
+
+def check_threads(model):
+    wrong = []
+
+    def work(number):
+        x, y = np.full((4, 3), number, np.float32), np.ones(3, np.float32)
+        for _ in range(100):
+            if not np.array_equal(model(x, y)[0], x + 1) or model.submit(x, y).result(60)[0][0, 0] != number + 1:
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def main():
+    if not any(selector.split(":")[0] == DEVICE.split(":")[0] for selector, _ in krafla.devices()):
+        print(f"Skipped: there is no device {DEVICE} here.")
+        return 77
+    model = krafla.load(AFFINE, DEVICE)
+    assert [str(t) for t in model.inputs] == ["image: f32[4,3]", "y: f32[3]"], model.inputs
+    assert [t.name for t in model.outputs] == ["sum", "scaled"]
+    assert "instructions on" in model.placement and model.device in repr(model)
+    check_calls(model)
+    check_refusals(model)
+    check_threads(model)
+    check_ends()
+    model.warm()
+    told = []
+    network = krafla.load(pathlib.Path(MODEL), DEVICE, profile=True, progress=lambda done, total: told.append((done, total)))
+    assert told and told[-1][0] <= told[-1][1]
+    rng = np.random.default_rng(0)
+    out = network(*(rng.standard_normal(t.shape).astype(t.dtype) for t in network.inputs))
+    assert out.shape == network.outputs[0].shape and np.isfinite(out).all()
+    profile = network.profile(2)
+    assert profile.run_ms > 0 and len(profile.steps) > 0 and "a run takes" in str(profile)
+    with tempfile.TemporaryDirectory() as folder:
+        profile.to_perfetto(folder + "/trace.json")
+    assert "jax" not in sys.modules
+    print("PASSED")
+    return 0
+
+
+sys.exit(main())
