@@ -17,7 +17,8 @@ namespace {
 // "sr=16000": an input whose value is known. Whole numbers keep all their digits.
 Result<> AddValue(const std::string& text, OnnxOptions& options) {
   const std::size_t equals = text.rfind('=');
-  const Failure wrong = InvalidArgument("--value takes NAME=NUMBERS, as in sr=16000; '{}' is none.", text);
+  const Failure wrong =
+      InvalidArgument("'{}' is not a value of an argument; expected NAME=NUMBERS, such as sr=16000.", text);
   if (equals == std::string::npos || equals == 0) return wrong;
   std::vector<double> numbers;
   std::vector<int64_t> integers;

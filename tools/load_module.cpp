@@ -56,9 +56,10 @@ bool HoldsModuleAlone(const std::string& folder) {
 }
 
 void AddShapeOption(CLI::App& app, std::vector<std::string>& shapes) {
-  app.add_option("--shape", shapes,
-                 "all sizes of an argument whose sizes a StableHLO module or an ONNX model leaves open, by name or number: "
-                 "'x=1,224,224,3' (repeatable)")
+  app.add_option(
+         "--shape", shapes,
+         "all sizes of an argument whose sizes a StableHLO module or an ONNX model leaves open, by name or number: "
+         "'x=1,224,224,3' (repeatable)")
       ->check([](const std::string& text) {
         const auto parsed = ParseShapeOption(text);
         return parsed ? std::string() : parsed.error().message();

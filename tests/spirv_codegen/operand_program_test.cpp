@@ -61,6 +61,16 @@ NodeId Nibble(Weights& w, NodeId byte, IndexId position) {
   return b.Select(even, w.And(bits, 15), w.ShiftRight(bits, w.Whole(4)));
 }
 
+// Of three layers' weights, those of the layer whose number is in memory. Such an operand is only moved.
+NodeId Layer(Weights& w, std::array<IndexId, 2> at, std::array<int64_t, 2> dims) {
+  const int number = w.b.AddBuffer(kWord, 1, false);
+  w.bindings.push_back({kWord, 1, true, false});
+  const IndexId layer = w.b.ClampedIndex(w.b.Load(number, kWord, w.b.space().Constant(0)), 0, 2);
+  const IndexId in_layer[] = {layer, at[0], at[1]};
+  const int64_t layers[] = {3, dims[0], dims[1]};
+  return w.Load(w.type, in_layer, layers);
+}
+
 const Form kForms[] = {
     {"s8 with a scale of each line",
      [](Weights& w) {
@@ -120,7 +130,10 @@ const Form kForms[] = {
        const NodeId negative = w.b.Compare(ComparisonDirection::kLt, q, w.Whole(0));
        return w.b.Select(negative, w.Scale(16), w.ToType(q));
      }},
+    {"one of three layers, by its number", [](Weights& w) { return Layer(w, {w.k, w.line}, {w.depth, w.lines}); }},
+    {"one of three layers, transposed", [](Weights& w) { return Layer(w, {w.line, w.k}, {w.lines, w.depth}); }},
 };
+constexpr std::size_t kMovedForms[] = {std::size(kForms) - 2, std::size(kForms) - 1};
 
 enum class Computed { kLhs, kRhs };
 
@@ -171,7 +184,7 @@ std::vector<Bytes> MemoryOf(const plan::KernelPlan& plan, std::size_t operands) 
         WriteElement(scales, kHalf, i, std::bit_cast<uint32_t>(f));
       }
       out.push_back(std::move(scales));
-    } else if (is_weight && b.storage != ElementType::kS8) {
+    } else if (is_weight && b.storage != ElementType::kS8 && !IsFloat(b.storage)) {
       Bytes bits(static_cast<std::size_t>(b.element_count * StorageBytes(b.storage)));
       for (uint8_t& byte : bits) byte = static_cast<uint8_t>(random());
       out.push_back(std::move(bits));
@@ -275,6 +288,27 @@ TEST(OperandProgramsTest, EveryVariantIsTaken) {
   }
   for (const char* variant : {"dot.columns", "dot.pack", "dot.packed_panel", "dot.panel", "dot.rows", "dot.tile"})
     EXPECT_TRUE(seen.contains(variant)) << variant;
+}
+
+// What is only moved is read by the kernel that reads a stored operand, whose strides it has.
+TEST(OperandProgramsTest, MovedOperandsAreReadAsStoredOnes) {
+  for (const DeviceProfile& profile : Profiles()) {
+    for (int64_t m : {1, 8, 64, 512}) {
+      for (std::size_t form : kMovedForms) {
+        const plan::KernelPlan moved = With(kForms[form], {{}, m, 512, 512}, kWeights, Computed::kRhs);
+        plan::KernelPlan stored = moved;
+        auto& dot = std::get<plan::DotKernel>(stored.body);
+        dot.rhs_program = plan::ElementProgram();
+        dot.rhs_binding = static_cast<int>(stored.bindings.size()) - 1;
+        dot.rhs_k_stride = form == kMovedForms[0] ? 512 : 1;
+        dot.rhs_n_stride = form == kMovedForms[0] ? 1 : 512;
+        const auto a = Emit(moved, profile), b = Emit(stored, profile);
+        ASSERT_TRUE(a.has_value() && b.has_value());
+        ASSERT_EQ(a->kernels.size(), b->kernels.size());
+        for (std::size_t i = 0; i < a->kernels.size(); ++i) EXPECT_EQ(a->kernels[i].variant, b->kernels[i].variant);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -36,9 +36,19 @@ Value BatchOffset(Builder& b, Value batch, const Dims& dims, const Dims& strides
   return out;
 }
 
-// What the strides of a computed operand are chosen by.
-void LieAsComputed(StridedMatrix& m, const ProgramMatrix& program) {
+// What the strides of a computed operand are chosen by; those of one that is only moved are its own, and it needs no
+// program but for its start.
+void LieAsComputed(const Dims& batch, StridedMatrix& m, DotProblem::Start& start, ProgramMatrix& program) {
   if (program.program == nullptr) return;
+  if (const std::optional<MovedOperand> moved = MovedOperandOf(*program.program, program.type)) {
+    m.binding = moved->binding;
+    m.row_stride = moved->strides[static_cast<std::size_t>(program.row_dim)];
+    m.column_stride = moved->strides[static_cast<std::size_t>(program.column_dim)];
+    start = {{moved->strides.begin(), moved->strides.begin() + program.row_dim}, 0, program.program, moved->index};
+    m.offset_granule = Granule(batch, start.batch_strides, moved->granule);
+    program.program = nullptr;
+    return;
+  }
   const bool along_rows = LiesAlong(*program.program, program.row_dim, program.column_dim);
   m.binding = -1;
   m.row_stride = along_rows ? 1 : m.columns;
@@ -66,26 +76,23 @@ DotProblem::DotProblem(const DotKernel& kernel, bool swap) : k(kernel), swapped(
        kernel.rhs_k_stride,
        kernel.rhs_n_stride,
        Granule(kernel.batch, kernel.rhs_batch_strides, kernel.rhs_offset)};
-  a_strides = &kernel.lhs_batch_strides;
-  b_strides = &kernel.rhs_batch_strides;
-  a_offset = kernel.lhs_offset;
-  b_offset = kernel.rhs_offset;
+  a_start = {kernel.lhs_batch_strides, kernel.lhs_offset, nullptr, 0};
+  b_start = {kernel.rhs_batch_strides, kernel.rhs_offset, nullptr, 0};
   const auto rank = static_cast<int>(kernel.batch.size());
   if (kernel.computes_lhs()) a_program = {&kernel.lhs_program, kernel.lhs_type, rank, rank + 1};
   if (kernel.computes_rhs()) b_program = {&kernel.rhs_program, kernel.rhs_type, rank, rank + 1};
-  LieAsComputed(a, a_program);
-  LieAsComputed(b, b_program);
+  LieAsComputed(kernel.batch, a, a_start, a_program);
+  LieAsComputed(kernel.batch, b, b_start, b_program);
   if (swap) {
     std::swap(a_program, b_program);
     a_program = a_program.Transposed();
     b_program = b_program.Transposed();
-    std::swap(a_offset, b_offset);
+    std::swap(a_start, b_start);
     std::swap(a, b);
     std::swap(a.rows, a.columns);
     std::swap(a.row_stride, a.column_stride);
     std::swap(b.rows, b.columns);
     std::swap(b.row_stride, b.column_stride);
-    std::swap(a_strides, b_strides);
   }
   tile.rows = a.rows;
   tile.columns = b.columns;
@@ -120,7 +127,9 @@ std::unique_ptr<MatrixSource> DotProblem::Operand(KernelWriter& w, Which which, 
   }
   if (program.program != nullptr)
     return std::make_unique<ProgramSource>(w, program, batch, as, rows_in_range, columns_in_range);
-  const Value offset = BatchOffset(w.b, batch, k.batch, is_a ? *a_strides : *b_strides, is_a ? a_offset : b_offset);
+  const Start& start = is_a ? a_start : b_start;
+  Value offset = BatchOffset(w.b, batch, k.batch, start.batch_strides, start.offset);
+  if (start.program != nullptr) offset = w.b.Add(offset, StartOf(w, *start.program, start.index));
   return std::make_unique<StridedSource>(w, strided, offset, as, rows_in_range, columns_in_range);
 }
 

@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "spirv_codegen/kernels/moved_operand.h"
 #include "spirv_codegen/kernels/program_source.h"
 
 namespace krafla::spirv {
@@ -17,9 +18,14 @@ struct DotProblem {
   TileProblem tile;
   StridedMatrix a, b;  // of an operand that is computed: as if it were stored in the order of what its program reads
   ProgramMatrix a_program, b_program;
-  const Dims* a_strides;
-  const Dims* b_strides;
-  int64_t a_offset = 0, b_offset = 0;  // in elements
+  // Where an operand that is stored begins: at `offset` elements, or where `program` says; and each batch's.
+  struct Start {
+    Dims batch_strides;
+    int64_t offset = 0;
+    const plan::ElementProgram* program = nullptr;  // of a moved operand
+    plan::IndexId index = 0;
+  };
+  Start a_start, b_start;
 
   // `depth_in_range`: reads never pass the end of the depth. `raw`: reads give bits.
   TileOperands Operands(KernelWriter& w, bool depth_in_range, bool raw = false) const;
