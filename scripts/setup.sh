@@ -4,7 +4,9 @@
 #
 #   scripts/setup.sh          what the build and the demo need (with lavapipe, Mesa's CPU Vulkan driver)
 #   scripts/setup.sh --test   that, and SwiftShader as a second Vulkan driver, validation layers, clang and its
-#                             tools, doxygen, Python's venv
+#                             tools, doxygen, Python's venv, Rust
+#   --yes                     asks nothing: otherwise, on a terminal, it asks before packages that are there are
+#                             replaced or removed, as on Debian 12
 #
 # Debian 13+, Ubuntu 25.10+: the distribution's own packages (on Debian 13, Mesa from its backports).
 # Debian 12: the same packages from trixie, pinned low so that nothing else moves.
@@ -12,13 +14,16 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-mode=build
-case "${1:-}" in
-  '') ;;
-  --test) mode=test ;;
-  -h|--help) sed -n '3,11p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
-  *) echo "setup.sh: unknown argument '$1' (try --help)" >&2; exit 2 ;;
-esac
+mode=build ask=yes
+[ -t 0 ] && [ -t 2 ] || ask=no
+for argument; do
+  case "$argument" in
+    --test) mode=test ;;
+    --yes) ask=no ;;
+    -h|--help) sed -n '3,13p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    *) echo "setup.sh: unknown argument '$argument' (try --help)" >&2; exit 2 ;;
+  esac
+done
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
@@ -31,7 +36,7 @@ build_packages=(
 mesa_packages=(mesa-vulkan-drivers mesa-libgallium)
 test_packages=(
   vulkan-tools vulkan-validationlayers clang-19 libclang-rt-19-dev clang-format-19 clang-tidy-19 doxygen
-  python3 python3-venv binutils xz-utils abigail-tools
+  python3 python3-venv binutils xz-utils abigail-tools rustc
 )
 swiftshader_dir=.cache/swiftshader
 
@@ -113,11 +118,30 @@ else
     # These depend on the libraries that move; named here, apt moves them along instead of removing them.
     for p in gdb linux-perf valgrind; do installed "$p" && keep+=("$p"); done
   fi
+  # Says which of the packages that are here would be replaced or removed, and asks on a terminal.
+  agree() {
+    local plan replaced removed answer
+    plan=$(apt install --simulate "$@" 2>/dev/null) || return 0  # the installation itself says what is wrong
+    replaced=$(awk '$1 == "Inst" && $3 ~ /^\[/ {gsub(/[][]/, "", $3); gsub(/\(/, "", $4); print $2 " " $3 " -> " $4}' <<<"$plan")
+    removed=$(awk '$1 == "Remv" {print $2}' <<<"$plan" | tr '\n' ' ')
+    [ -n "$replaced$removed" ] || return 0
+    [ -z "$replaced" ] || { say "this replaces packages that are installed:"; sed 's/^/  /' <<<"$replaced" >&2; }
+    [ -z "$removed" ] || say "this removes: $removed"
+    [ $ask = yes ] || return 0
+    read -r -p 'setup: go on? [y/N] ' answer || answer=n
+    case "$answer" in [yY]|[yY][eE][sS]) ask=no ;; *)
+      "${sudo[@]}" rm -f /etc/apt/sources.list.d/krafla-{trixie,backports}.sources /etc/apt/preferences.d/krafla-trixie
+      say "nothing was installed. docs/ci.md has a container file, which changes nothing here."
+      exit 1 ;;
+    esac
+  }
   if [ ${#missing[@]} -gt 0 ]; then
+    agree --no-install-recommends "${target[@]}" "${missing[@]}" "${keep[@]}"
     say "installing: ${missing[*]}"
     apt install --no-install-recommends "${target[@]}" "${missing[@]}" "${keep[@]}"
   fi
   if [ ${#mesa_missing[@]} -gt 0 ]; then
+    agree --no-install-recommends "${target[@]}" "${mesa_missing[@]/%/$mesa_suite}"
     say "installing Mesa's Vulkan drivers"
     apt install --no-install-recommends "${target[@]}" "${mesa_missing[@]/%/$mesa_suite}"
   fi
