@@ -177,7 +177,8 @@ Result<> TuneFirst(const std::string& how, const std::string& selector, const Mo
 }
 #else
 
-int Tune(const TuneCommandOptions&) {
+int Tune(const TuneCommandOptions& options) {
+  if (auto can = CheckTunable("tune", options.device.selector); !can) return Fail(can.error()), kUsage;
   return FailDevice(
       Status(StatusCode::kUnimplemented, "This krafla was built without Vulkan, so that there is no device to tune."));
 }

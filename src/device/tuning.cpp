@@ -13,6 +13,11 @@ namespace {
 // Shaders run on the host's cores: a workgroup costs far more than a turn of a loop, memory of a workgroup is memory as
 // any other, and an invocation is a lane of the processor's vectors.
 void TuneCpu(Tuning& t) {
+  // A lane's read is an element of a gather, whose time is that of its elements: one of 64 bits takes what one of 32
+  // takes. Measured with llvmpipe on a Zen 5: 1 x 4096 by 4096 x 16384 of f32 in 43 ms instead of 87, of bf16 in 28
+  // instead of 58.
+  t.memory.words_in_pairs = true;
+
   t.loop.local = 64;
   t.loop.workgroup_points = 8192;
 

@@ -34,6 +34,12 @@ struct MatrixTile {
 
 // Sizes of workgroups are in invocations, and at most what the device allows.
 
+// How kernels read and write buffers.
+struct MemoryTuning {
+  bool words_in_pairs = false;  // vectors of 32-bit words as 64-bit words, where the device has those
+  bool operator==(const MemoryTuning&) const = default;
+};
+
 // loop.scalar, loop.vec4
 struct LoopTuning {
   uint32_t local = 256;          // size of a workgroup
@@ -191,6 +197,7 @@ struct RateTuning {
 };
 
 struct Tuning {
+  MemoryTuning memory;
   LoopTuning loop;
   ReduceTuning reduce;
   PanelTuning panel;

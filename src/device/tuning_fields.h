@@ -32,6 +32,11 @@ void VisitFields(Self& x, Visitor&& v) {
   v("depth_bytes", x.depth_bytes, FieldRange{16, 256, true});
 }
 
+template <Is<MemoryTuning> Self, typename Visitor>
+void VisitFields(Self& x, Visitor&& v) {
+  v("words_in_pairs", x.words_in_pairs);
+}
+
 template <Is<LoopTuning> Self, typename Visitor>
 void VisitFields(Self& x, Visitor&& v) {
   v("local", x.local, kLocalRange);
@@ -180,6 +185,7 @@ void VisitFields(Self& x, Visitor&& v) {
 
 template <Is<Tuning> Self, typename Visitor>
 void VisitFields(Self& x, Visitor&& v) {
+  v("memory", x.memory);
   v("loop", x.loop);
   v("reduce", x.reduce);
   v("panel", x.panel);

@@ -8,11 +8,12 @@
 
 namespace krafla::spirv {
 
-Buffers::Buffers(Builder& builder, std::vector<BufferDesc> descs, int push_words)
+Buffers::Buffers(Builder& builder, std::vector<BufferDesc> descs, const MemoryTuning& tuning, int push_words)
     : b_(builder),
       descs_(std::move(descs)),
       push_words_(push_words),
-      addresses_(builder.m.profile().features.buffer_device_address) {
+      addresses_(builder.m.profile().features.buffer_device_address),
+      in_pairs_(tuning.words_in_pairs && builder.m.profile().features.int64) {
   if (addresses_) b_.m.Require(spv::Capability::PhysicalStorageBufferAddresses);
 }
 
@@ -131,6 +132,8 @@ Id Buffers::ElementPointer(int buffer, Kind kind, int width, Value index) {
 }
 
 Value Buffers::LoadView(int buffer, Kind kind, int width, Value index) {
+  if (in_pairs_ && kind == Kind::kU32 && width > 1)
+    return b_.BitcastTo(LoadView(buffer, Kind::kU64, width / 2, index), Kind::kU32, width);
   const Id pointer = ElementPointer(buffer, kind, width, index);
   used_[buffer].read = true;
   std::vector<uint32_t> words{pointer};
@@ -142,6 +145,8 @@ Value Buffers::LoadView(int buffer, Kind kind, int width, Value index) {
 }
 
 void Buffers::StoreView(int buffer, Value index, Value value) {
+  if (in_pairs_ && value.kind == Kind::kU32 && value.width > 1)
+    return StoreView(buffer, index, b_.BitcastTo(value, Kind::kU64, value.width / 2));
   const Id pointer = ElementPointer(buffer, value.kind, value.width, index);
   used_[buffer].written = true;
   std::vector<uint32_t> words{pointer, value.id};
@@ -210,7 +215,10 @@ Value Buffers::LoadWordsAt(int buffer, const Place& place, int width) {
   if (place.uniform) at = b_.Add(at, b_.UConvert(place.uniform, Kind::kU64));
   at = b_.Add(at, b_.UConvert(place.lane, Kind::kU64));
   at = b_.Add(at, b_.Const(Kind::kU64, place.constant));
-  const Id type = m.Type(Kind::kU32, width);
+  const bool pairs = in_pairs_ && width > 1 && place.alignment >= 8;
+  const Kind kind = pairs ? Kind::kU64 : Kind::kU32;
+  const int elements = pairs ? width / 2 : width;
+  const Id type = m.Type(kind, elements);
   const Id members[] = {type};
   const uint32_t offsets[] = {0};
   const Id structure = m.Struct(members, offsets, true);
@@ -222,7 +230,8 @@ Value Buffers::LoadWordsAt(int buffer, const Place& place, int width) {
   const Id pointer = m.Pure(spv::Op::OpAccessChain, m.Pointer(spv::StorageClass::PhysicalStorageBuffer, type), chain);
   const uint32_t load[] = {pointer, static_cast<uint32_t>(spv::MemoryAccessMask::Aligned),
                            static_cast<uint32_t>(place.alignment)};
-  return Value{m.Emit(spv::Op::OpLoad, type, load), Kind::kU32, static_cast<uint8_t>(width)};
+  return b_.BitcastTo(Value{m.Emit(spv::Op::OpLoad, type, load), kind, static_cast<uint8_t>(elements)}, Kind::kU32,
+                      width);
 }
 
 Value Buffers::LoadWords(int buffer, Value index, int width) { return LoadView(buffer, Kind::kU32, width, index); }

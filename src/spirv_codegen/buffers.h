@@ -14,6 +14,7 @@
 #include <tuple>
 #include <vector>
 
+#include "device/tuning.h"
 #include "spirv_codegen/builder.h"
 
 namespace krafla::spirv {
@@ -27,7 +28,7 @@ struct BufferDesc {
 class Buffers {
  public:
   // `push_words`: u32 words that follow in the push constants.
-  Buffers(Builder& builder, std::vector<BufferDesc> descs, int push_words = 0);
+  Buffers(Builder& builder, std::vector<BufferDesc> descs, const MemoryTuning& tuning, int push_words = 0);
 
   bool uses_addresses() const { return addresses_; }
   int64_t element_count(int buffer) const { return descs_[static_cast<std::size_t>(buffer)].element_count; }
@@ -98,6 +99,7 @@ class Buffers {
   std::vector<BufferDesc> descs_;
   int push_words_;
   bool addresses_;
+  bool in_pairs_;  // of words: vectors are read and written as 64-bit ones
   Id push_variable_ = 0;
   std::map<std::tuple<int, Kind, int>, Id> views_;
   std::map<int, Id> addresses64_;  // of buffers, as 64-bit integers

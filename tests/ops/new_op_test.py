@@ -197,7 +197,10 @@ def main():
     fresh = {output_of(c["command"]) for c in units}
     archives = {}
     for target in sorted({re.search(r"/CMakeFiles/(krafla_\w+)\.dir/", o).group(1) for o in fresh}):
-        objects = [output_of(c["command"]) for c in rooms if f"/{target}.dir/" in output_of(c["command"])]
+        # The CPU's room has its assembler's files in a library of objects.
+        parts = [target, target + "_native"]
+        objects = [output_of(c["command"]) for c in rooms
+                   if any(f"/{part}.dir/" in output_of(c["command"]) for part in parts)]
         objects = [o for o in objects if not o.endswith(".gch")]
         archive = copy.out / f"lib{target}.a"
         paths = [str((copy.out if o in fresh else build) / o) for o in objects]

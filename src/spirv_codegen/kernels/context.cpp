@@ -20,11 +20,11 @@ std::vector<BufferDesc> Describe(const plan::KernelPlan& plan, std::vector<Buffe
 
 }  // namespace
 
-KernelWriter::KernelWriter(const plan::KernelPlan& kernel_plan, const DeviceProfile& device,
+KernelWriter::KernelWriter(const plan::KernelPlan& kernel_plan, const DeviceProfile& device, const Tuning& tuning,
                            std::vector<BufferDesc> scratch, int push_words)
     : m(device),
       b(m),
-      buffers(b, Describe(kernel_plan, std::move(scratch)), push_words),
+      buffers(b, Describe(kernel_plan, std::move(scratch)), tuning.memory, push_words),
       plan(kernel_plan),
       profile(device),
       push_words_(push_words) {}

@@ -24,8 +24,11 @@ struct Target {
 class KernelWriter {
  public:
   // `scratch` describes the buffers that come after the plan's bindings.
-  KernelWriter(const plan::KernelPlan& plan, const DeviceProfile& profile, std::vector<BufferDesc> scratch = {},
-               int push_words = 0);
+  KernelWriter(const plan::KernelPlan& kernel_plan, const DeviceProfile& device, const Tuning& tuning,
+               std::vector<BufferDesc> scratch = {}, int push_words = 0);
+  KernelWriter(const plan::KernelPlan& kernel_plan, const Target& target, std::vector<BufferDesc> scratch = {},
+               int push_words = 0)
+      : KernelWriter(kernel_plan, target.profile, target.tuning, std::move(scratch), push_words) {}
 
   Module m;
   Builder b;

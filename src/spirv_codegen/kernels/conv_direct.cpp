@@ -253,7 +253,7 @@ Result<EmittedProgram> EmitProducts(const plan::KernelPlan& plan, const ConvProb
   const int64_t items = tile.items * parts;
   const uint32_t local = WorkgroupSize(profile, target.tuning.conv.direct_local);
   KRAFLA_ASSIGN(Grid grid, FoldGrid(CeilDiv(items, local), profile));
-  KernelWriter w(plan, profile);
+  KernelWriter w(plan, target);
   Builder& b = w.b;
   DirectSums sums(w, plan, p, tile, parts, epilogue);
   const Value item = b.Add(b.Mul(GroupNumber(b, grid), b.U32(local)), b.LocalIndex());

@@ -343,10 +343,10 @@ class CoopTile {
 
 }  // namespace
 
-Result<EmittedProgram> EmitCoopTile(const plan::KernelPlan& plan, const DeviceProfile& profile,
-                                    const TileProblem& problem, ElementType stored, const MakeOperands& make_operands,
+Result<EmittedProgram> EmitCoopTile(const plan::KernelPlan& plan, const Target& target, const TileProblem& problem,
+                                    ElementType stored, const MakeOperands& make_operands,
                                     const CoopTileOptions& options, std::string variant) {
-  KernelWriter w(plan, profile);
+  KernelWriter w(plan, target);
   const TileOperands operands = make_operands(w, problem.depth % options.block_depth == 0);
   CoopTile tile(w, problem, stored, operands, options);
   KRAFLA_ASSIGN(EmittedDispatch dispatch, tile.Emit());

@@ -27,8 +27,8 @@ std::optional<CoopTileOptions> ChooseCoopTile(const TileProblem& problem, Elemen
 
 // Gives operands that read bits; `depth_in_range`: never past the end of the depth.
 using MakeOperands = std::function<TileOperands(KernelWriter&, bool depth_in_range)>;
-Result<EmittedProgram> EmitCoopTile(const plan::KernelPlan& plan, const DeviceProfile& profile,
-                                    const TileProblem& problem, ElementType stored, const MakeOperands& make_operands,
+Result<EmittedProgram> EmitCoopTile(const plan::KernelPlan& plan, const Target& target, const TileProblem& problem,
+                                    ElementType stored, const MakeOperands& make_operands,
                                     const CoopTileOptions& options, std::string variant);
 
 }  // namespace krafla::spirv

@@ -30,6 +30,7 @@ class DigitSort {
       : plan_(plan),
         keys_(keys),
         profile_(target.profile),
+        target_(target),
         tuning_(target.tuning.sort),
         rows_(sort),
         own_chunks_(tuning_.invocation_chunks),
@@ -43,7 +44,7 @@ class DigitSort {
   enum Scratch { kKeys, kPositions, kCounts, kState };
   // A kernel under construction.
   struct Kernel {
-    Kernel(const DigitSort& sort, int push_words) : w(sort.plan_, sort.profile_, sort.scratch_, push_words), b(w.b) {}
+    Kernel(const DigitSort& sort, int push_words) : w(sort.plan_, sort.target_, sort.scratch_, push_words), b(w.b) {}
     Value U32(int64_t v) const { return b.U32(static_cast<uint32_t>(v)); }
     KernelWriter w;
     Builder& b;
@@ -142,6 +143,7 @@ class DigitSort {
   const plan::KernelPlan& plan_;
   const SortKeys& keys_;
   const DeviceProfile& profile_;
+  const Target& target_;
   const SortTuning& tuning_;
   SortRows rows_;
   bool own_chunks_;  // SortTuning::invocation_chunks

@@ -292,7 +292,7 @@ Result<EmittedProgram> EmitDotRows(const DotCase& c, std::string refused) {
   const uint32_t subgroup = FixedSubgroupSize(c.target.profile, c.target.tuning.dot.rows_subgroup);
   const uint32_t local = std::max(c.target.tuning.dot.rows_local / subgroup, 1u) * subgroup;
   EmittedProgram out;
-  KernelWriter w(c.plan, c.target.profile);
+  KernelWriter w(c.plan, c.target);
   const int rows = static_cast<int>(c.by_rows.tile.rows);
   KRAFLA_ASSIGN(auto dispatch, EmitRows(w, c.by_rows, rows, 4, subgroup, local));
   AddKernel(out, w, std::move(dispatch), local, subgroup, "dot.rows",
@@ -330,7 +330,7 @@ Result<EmittedProgram> EmitDotColumns(const DotCase& c, std::string refused) {
       std::min(CeilDiv(c.target.tuning.dot.wanted_invocations, invocations), t.depth / (int64_t{slices.slices} * 16));
   if (parts > 1) return EmitSplitDot(c.plan, c.k, parts, c.target);
   EmittedProgram out;
-  KernelWriter w(c.plan, c.target.profile);
+  KernelWriter w(c.plan, c.target);
   KRAFLA_ASSIGN(auto dispatch, EmitColumnSlices(w, t, c.p.Operands(w, /*depth_in_range=*/true), slices));
   AddKernel(out, w, std::move(dispatch), slices.local(), 0, "dot.columns",
             Format("{} x {} sums; {}", t.rows, t.columns, refused));

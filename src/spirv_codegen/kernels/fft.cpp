@@ -212,7 +212,7 @@ Result<EmittedProgram> EmitFft(const plan::KernelPlan& plan, const plan::FftKern
     const int to = n + 1 == passes.passes.size() ? 1 : first_scratch + static_cast<int>(n % 2);
     const int64_t items = PassEmitter::Items(pass);
     KRAFLA_ASSIGN(Grid grid, FoldGrid(CeilDiv(items, local), profile));
-    KernelWriter w(plan, profile, descs);
+    KernelWriter w(plan, target, descs);
     const Value item = w.b.Add(w.b.Mul(GroupNumber(w.b, grid), w.b.U32(local)), w.b.LocalIndex());
     PassEmitter emitter(w, fft, pass, from, to, table);
     w.b.If(w.b.Compare(Cmp::kULt, item, w.b.U32(static_cast<uint32_t>(items))), [&] { emitter.Emit(item); });

@@ -32,7 +32,7 @@ int LinalgProgram::AddGroups(std::string variant, uint32_t local, const LinalgBo
 }
 
 int LinalgProgram::AddKernel(std::string variant, uint32_t local, bool groups, const LinalgBody& body) {
-  KernelWriter w(plan_, target_.profile, descs_, 2);
+  KernelWriter w(plan_, target_, descs_, 2);
   Builder& b = w.b;
   Numbers numbers(w, kernel_.type);
   // The rows of a grid with more than one row have the device's greatest width.

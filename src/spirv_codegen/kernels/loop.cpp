@@ -39,7 +39,7 @@ Result<EmittedProgram> EmitLoop(const plan::KernelPlan& plan, const plan::LoopKe
   const int64_t chunk = turns * local;
   KRAFLA_ASSIGN(Grid grid, FoldGrid(CeilDiv(items, chunk), profile));
 
-  KernelWriter w(plan, profile);
+  KernelWriter w(plan, target);
   Builder& b = w.b;
   const bool exact = items % chunk == 0 && grid.exact;
   const Value first = b.Add(b.Mul(GroupNumber(b, grid), b.U32(static_cast<uint32_t>(chunk))), b.LocalIndex());

@@ -55,8 +55,8 @@ struct Access {
 
 class LoopNest {
  public:
-  LoopNest(const plan::ProgramPlan& plan, const DeviceProfile& profile, const LoopNestTuning& tuning)
-      : plan_(plan), profile_(profile), tuning_(tuning) {}
+  LoopNest(const plan::ProgramPlan& plan, const DeviceProfile& profile, const Tuning& tuning)
+      : plan_(plan), profile_(profile), device_tuning_(tuning), tuning_(tuning.loop_nest) {}
 
   Result<EmittedLoop> Emit(const plan::WhileStep& loop) {
     KRAFLA_ASSIGN(const double turn_ns, LookAtTurn(loop));
@@ -71,7 +71,7 @@ class LoopNest {
       local_ = std::bit_floor(WorkgroupSize(profile_, wanted));
     }
     const bool is_subgroup = subgroup == local_;
-    KernelWriter w(merged_, profile_, {}, 1);
+    KernelWriter w(merged_, profile_, device_tuning_, {}, 1);
     w_ = &w;
     b_ = &w.b;
     Builder& b = w.b;
@@ -478,6 +478,7 @@ class LoopNest {
 
   const plan::ProgramPlan& plan_;
   const DeviceProfile& profile_;
+  const Tuning& device_tuning_;
   const LoopNestTuning& tuning_;
   std::vector<Slice> slices_;
   std::vector<bool> has_copies_;  // for each slice, whether each invocation has a copy of it
@@ -495,7 +496,7 @@ class LoopNest {
 
 Result<EmittedLoop> EmitLoopNest(const plan::ProgramPlan& plan, const plan::WhileStep& loop,
                                  const DeviceProfile& profile, const Tuning& tuning) {
-  return LoopNest(plan, profile, tuning.loop_nest).Emit(loop);
+  return LoopNest(plan, profile, tuning).Emit(loop);
 }
 
 }  // namespace krafla::spirv

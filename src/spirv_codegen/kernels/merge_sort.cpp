@@ -19,6 +19,7 @@ class MergeSort {
       : plan_(plan),
         sort_(sort),
         profile_(target.profile),
+        target_(target),
         rows_(sort),
         length_(rows_.length()),
         total_(rows_.rows() * length_),
@@ -55,7 +56,7 @@ class MergeSort {
 
  private:
   KernelWriter Writer(int push_words) const {
-    return KernelWriter(plan_, profile_, {{total_, 4}, {total_, 4}}, push_words);
+    return KernelWriter(plan_, target_, {{total_, 4}, {total_, 4}}, push_words);
   }
   int Scratch(int n) const { return static_cast<int>(plan_.bindings.size()) + n; }
   Value U32(KernelWriter& w, int64_t v) const { return w.b.U32(static_cast<uint32_t>(v)); }
@@ -165,6 +166,7 @@ class MergeSort {
   const plan::KernelPlan& plan_;
   const plan::SortKernel& sort_;
   const DeviceProfile& profile_;
+  const Target& target_;
   SortRows rows_;
   int64_t length_, total_, keep_;
   uint32_t local_;

@@ -100,7 +100,7 @@ class ReduceEmitter {
   // One pass: all elements of every row.
   Result<> EmitWhole() {
     const ReduceChoice& c = choice_;
-    KernelWriter w(plan_, target_.profile);
+    KernelWriter w(plan_, target_);
     RowEmitter rows(w, k_, p_, c.owner, c.local, c.subgroup, c.row_width);
     KRAFLA_ASSIGN(EmittedDispatch dispatch,
                   OverItems(w, c, tuning_, p_.rows / c.row_width, p_.elements * c.row_width, [&](Value item) {
@@ -134,7 +134,7 @@ class ReduceEmitter {
   // The first pass: every part of every row into scratch.
   Result<> EmitParts() {
     const ReduceChoice& c = choice_;
-    KernelWriter w(plan_, target_.profile, scratch_);
+    KernelWriter w(plan_, target_, scratch_);
     Builder& b = w.b;
     RowEmitter rows(w, k_, p_, c.owner, c.local, c.subgroup, c.row_width);
     const int64_t items = p_.rows / c.row_width;
@@ -164,7 +164,7 @@ class ReduceEmitter {
   // The second pass: the parts of a row become its results.
   Result<> EmitJoin() {
     const ReduceChoice c = ChooseJoin();
-    KernelWriter w(plan_, target_.profile, scratch_);
+    KernelWriter w(plan_, target_, scratch_);
     Builder& b = w.b;
     RowEmitter rows(w, k_, p_, c.owner, c.local, c.subgroup, 1);
     KRAFLA_ASSIGN(EmittedDispatch dispatch, OverItems(w, c, tuning_, p_.rows, parts_, [&](Value item) {

@@ -29,7 +29,7 @@ ReduceProblem MeasureReduce(const ReduceKernel& k) {
 
 std::vector<Kind> RowEmitter::PartKinds(const plan::KernelPlan& plan, const ReduceKernel& k,
                                         const DeviceProfile& profile) {
-  KernelWriter w(plan, profile);
+  KernelWriter w(plan, profile, Tuning());
   return ReductionValues(w.b, w.buffers, k.stages.front().reductions, /*wide=*/true).Kinds();
 }
 

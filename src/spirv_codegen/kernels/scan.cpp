@@ -21,6 +21,7 @@ class ScanEmitter {
       : plan_(plan),
         scan_(scan),
         profile_(target.profile),
+        target_(target),
         tuning_(target.tuning.scan),
         reduction_(scan.reduction),
         is_ordered_(scan.reduction.kind == plan::Reduction::Kind::kOther),
@@ -51,7 +52,7 @@ class ScanEmitter {
   // A kernel under construction, with the values that all kernels of a scan need.
   struct Kernel {
     Kernel(const ScanEmitter& scan, int push_words = 0)
-        : w(scan.plan_, scan.profile_, scan.scratch_, push_words),
+        : w(scan.plan_, scan.target_, scan.scratch_, push_words),
           b(w.b),
           values(b, w.buffers, std::span(&scan.reduction_, 1), /*wide=*/true) {}
     Value U32(int64_t v) const { return b.U32(static_cast<uint32_t>(v)); }
@@ -237,6 +238,7 @@ class ScanEmitter {
   const plan::KernelPlan& plan_;
   const plan::ScanKernel& scan_;
   const DeviceProfile& profile_;
+  const Target& target_;
   const ScanTuning& tuning_;
   plan::Reduction reduction_;
   bool is_ordered_;

@@ -199,7 +199,7 @@ Result<EmittedProgram> EmitScatter(const plan::KernelPlan& plan, const plan::Sca
   const int64_t updates = Product(s.updates_dims);
   constexpr int64_t kMostInOrder = int64_t{1} << 16;
   const bool in_stretches = updates > kMostInOrder;
-  KernelWriter w(plan, profile, {}, in_stretches ? 1 : 0);
+  KernelWriter w(plan, target, {}, in_stretches ? 1 : 0);
   Builder& b = w.b;
   ScatterEmitter scatter(w, s);
   const int64_t window = scatter.window_count(), batch = scatter.batch_count();

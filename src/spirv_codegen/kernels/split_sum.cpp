@@ -52,7 +52,7 @@ Result<> AddJoin(EmittedProgram& out, const plan::KernelPlan& plan, const PartSu
   const int64_t items = outputs / width;
   KRAFLA_ASSIGN(Grid grid, FoldGrid(CeilDiv(items, local), profile));
   const int scratch = static_cast<int>(plan.bindings.size());
-  KernelWriter w(plan, profile, {{sums.parts * outputs, StorageBytes(sums.accumulate)}});
+  KernelWriter w(plan, target, {{sums.parts * outputs, StorageBytes(sums.accumulate)}});
   Builder& b = w.b;
   auto u = [&](int64_t v) { return b.U32(static_cast<uint32_t>(v)); };
   const Epilogue epilogue(w, sums.epilogue, sums.accumulate, sums.result);

@@ -52,7 +52,7 @@ Result<EmittedProgram> EmitCoop(const TiledProduct& p, std::string) {
   const auto tile = ChooseCoopTile(p.tile, p.a_type, p.b_type, p.target, reason);
   KRAFLA_CHECK(tile.has_value());
   auto operands = [&](KernelWriter& w, bool depth_in_range) { return p.operands(w, depth_in_range, /*raw=*/true); };
-  return EmitCoopTile(p.plan, p.target.profile, p.tile, p.a_type, operands, *tile, std::string(p.names.coop));
+  return EmitCoopTile(p.plan, p.target, p.tile, p.a_type, operands, *tile, std::string(p.names.coop));
 }
 
 Refusal RefusesTile(const TiledProduct& p) {
@@ -66,7 +66,7 @@ Result<EmittedProgram> EmitTile(const TiledProduct& p, std::string refused) {
   const SharedTile* tile = FindSharedTile(p);
   KRAFLA_CHECK(tile != nullptr);
   EmittedProgram out;
-  KernelWriter w(p.plan, p.target.profile);
+  KernelWriter w(p.plan, p.target);
   const TileOperands operands = p.operands(w, p.tile.depth % tile->depth == 0, /*raw=*/false);
   KRAFLA_ASSIGN(auto dispatch, EmitSharedTile(w, p.tile, operands, *tile));
   AddKernel(out, w, std::move(dispatch), SharedTileLocal(*tile), 0, std::string(p.names.tile),
@@ -90,7 +90,7 @@ Result<EmittedProgram> EmitPackedPanel(const TiledProduct& p, std::string refuse
   out.scratch_bytes.push_back(words * 4);
   {
     const uint32_t local = WorkgroupSize(p.target.profile, p.target.tuning.panel.pack_local);
-    KernelWriter w(p.plan, p.target.profile, descs);
+    KernelWriter w(p.plan, p.target, descs);
     const TileOperands operands = p.operands(w, t.depth % 4 == 0, /*raw=*/false);
     KRAFLA_ASSIGN(auto dispatch, EmitPack(w, t, operands, p.panel.lanes, scratch, local));
     dispatch.share = std::min(1.0, 8.0 / static_cast<double>(t.rows));
@@ -99,7 +99,7 @@ Result<EmittedProgram> EmitPackedPanel(const TiledProduct& p, std::string refuse
   PanelOptions panel = p.panel;
   panel.packed_binding = scratch;
   panel.column_blocks = 1;
-  KernelWriter w(p.plan, p.target.profile, descs);
+  KernelWriter w(p.plan, p.target, descs);
   KRAFLA_ASSIGN(auto dispatch, EmitPanels(w, t, p.operands(w, true, /*raw=*/false), panel));
   AddKernel(out, w, std::move(dispatch), panel.lanes, PanelSubgroup(p.target), std::string(p.names.packed_panel),
             PanelReason(p, std::move(refused)));
@@ -108,7 +108,7 @@ Result<EmittedProgram> EmitPackedPanel(const TiledProduct& p, std::string refuse
 
 Result<EmittedProgram> EmitPanel(const TiledProduct& p, std::string refused) {
   EmittedProgram out;
-  KernelWriter w(p.plan, p.target.profile);
+  KernelWriter w(p.plan, p.target);
   KRAFLA_ASSIGN(auto dispatch, EmitPanels(w, p.tile, p.operands(w, true, /*raw=*/false), p.panel));
   AddKernel(out, w, std::move(dispatch), p.panel.lanes, PanelSubgroup(p.target), std::string(p.names.panel),
             PanelReason(p, std::move(refused)));
