@@ -35,6 +35,10 @@ void TuneCpu(Tuning& t) {
   t.panel.in_subgroups = true;
   t.panel.chained_sums = true;
   t.panel.any_rows = true;
+  // Twice the rows share what is read of the columns: 768 x 768 x 768 of f32 in 15 ms instead of 19, a convolution of
+  // 3x3x64x64 on 56 x 56 in 4.3 instead of 5.6; llvmpipe compiles such a kernel in 140 ms instead of 80.
+  t.panel.most_rows = 16;
+  t.panel.most_rows_products = 50'000'000;
 
   t.dot.shared_tiles = {};
   t.dot.rows_local = 1;

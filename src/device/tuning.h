@@ -73,7 +73,9 @@ struct PanelTuning {
   uint32_t lanes = 32;                           // size of a workgroup; its invocations lie along the columns
   bool in_subgroups = false;                     // a workgroup is one subgroup, where the size of those is fixed
   bool chained_sums = false;                     // sums in chains: more exact, with three times the registers between
-  bool any_rows = false;                         // 5, 6 or 7 rows are one panel; else panels of 4 rows
+  bool any_rows = false;                         // panels of the number of rows that leaves the fewest over
+  int64_t most_rows = 8;                         // rows of a panel, at the most; more than 8 only ...
+  int64_t most_rows_products = 0;                // ... for this many products, as their code is long
   uint32_t pack_local = 64;                      // size of a workgroup that copies an operand into panels
   int64_t most_packed_bytes = int64_t{1} << 28;  // bytes of the copy
   bool operator==(const PanelTuning&) const = default;

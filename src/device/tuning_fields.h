@@ -70,6 +70,8 @@ void VisitFields(Self& x, Visitor&& v) {
   v("in_subgroups", x.in_subgroups);
   v("chained_sums", x.chained_sums);
   v("any_rows", x.any_rows);
+  v("most_rows", x.most_rows, FieldRange{1, 32});
+  v("most_rows_products", x.most_rows_products, kCountRange);
   v("pack_local", x.pack_local, kLocalRange);
   v("most_packed_bytes", x.most_packed_bytes, kCountRange);
 }

@@ -79,10 +79,10 @@ template <typename List, typename Device>
 Result<> RunSteps(const List& list, Device& device) {
   static_assert(RunsSteps<Device, List>);
   const auto run = [&](const auto& step) -> Result<> {
-    using Kind = std::remove_cvref_t<decltype(step)>;
-    if constexpr (std::derived_from<Kind, While<List>>) return RunLoop<List>(step, device);
-    else if constexpr (std::derived_from<Kind, Conditional<List>>) return RunBranch<List>(step, device);
-    else if constexpr (std::derived_from<Kind, Call>) return RunSteps<List>(device.Callee(step.callee), device);
+    using StepKind = std::remove_cvref_t<decltype(step)>;
+    if constexpr (std::derived_from<StepKind, While<List>>) return RunLoop<List>(step, device);
+    else if constexpr (std::derived_from<StepKind, Conditional<List>>) return RunBranch<List>(step, device);
+    else if constexpr (std::derived_from<StepKind, Call>) return RunSteps<List>(device.Callee(step.callee), device);
     else return device.Run(step);
   };
   for (const auto& step : list.steps) {
@@ -103,11 +103,11 @@ concept ListOfSteps = requires(List list) { list.steps.begin(); };
 template <ListOfSteps List, typename Visit>
 Result<> TryForEachStep(List& list, Visit&& visit) {
   const auto go_inside = [&](auto& step) -> Result<> {
-    using Kind = std::remove_cvref_t<decltype(step)>;
-    if constexpr (std::derived_from<Kind, While<std::remove_const_t<List>>>) {
+    using StepKind = std::remove_cvref_t<decltype(step)>;
+    if constexpr (std::derived_from<StepKind, While<std::remove_const_t<List>>>) {
       KRAFLA_TRY(TryForEachStep<List>(*step.condition, visit));
       KRAFLA_TRY(TryForEachStep<List>(*step.body, visit));
-    } else if constexpr (std::derived_from<Kind, Conditional<std::remove_const_t<List>>>) {
+    } else if constexpr (std::derived_from<StepKind, Conditional<std::remove_const_t<List>>>) {
       for (auto& branch : step.branches) KRAFLA_TRY(TryForEachStep<List>(*branch, visit));
     }
     return {};

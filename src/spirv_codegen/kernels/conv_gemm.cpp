@@ -478,7 +478,7 @@ Result<EmittedProgram> EmitGemm(const plan::KernelPlan& plan, const ConvGemm& ge
                                             .no_coop = gemm.parts > 1 ? Refusal("a window in parts") : std::nullopt,
                                             .no_shared_tile = {},
                                             .no_packing = RefusesConvPacking(gemm, tuning),
-                                            .panel = PanelsFor(target),
+                                            .panel = PanelsFor(target, gemm.tile),
                                             .note = gemm.last ? "channels last" : "channels first"}});
 }
 

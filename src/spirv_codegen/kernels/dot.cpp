@@ -377,10 +377,10 @@ Refusal RefusesDotPacking(const DotProblem& p, const DotTuning& tuning) {
 }
 
 PanelOptions DotPanels(const DotProblem& p, const Target& target) {
-  PanelOptions panel = PanelsFor(target);
+  PanelOptions panel = PanelsFor(target, p.tile);
   panel.column_vectors = p.tile.columns > 1;
-  panel.tile_rows = static_cast<int>(std::min(p.tile.rows, kPanelRows));
-  if (!target.tuning.panel.any_rows && p.tile.rows >= 4 && p.tile.rows < 8) panel.tile_rows = 4;
+  if (!target.tuning.panel.any_rows)
+    panel.tile_rows = static_cast<int>(p.tile.rows >= 4 && p.tile.rows < 8 ? 4 : std::min(p.tile.rows, kPanelRows));
   // Few rows read b once: wide panels, since a short piece of each row of b would miss the cache's pages.
   if (panel.column_vectors && ReadsWell(p.b)) {
     // Elements that are computed are smaller in memory, so that more of them make a piece of the same size. Measured

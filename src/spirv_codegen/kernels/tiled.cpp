@@ -31,9 +31,26 @@ std::string PanelReason(const TiledProduct& p, std::string refused) {
 
 }  // namespace
 
-PanelOptions PanelsFor(const Target& target) {
+int PanelRows(const TileProblem& p, const PanelTuning& tuning) {
+  constexpr int64_t kRows = 8;
+  const auto products = static_cast<double>(p.batch) * static_cast<double>(p.rows) * static_cast<double>(p.columns) *
+                        static_cast<double>(p.depth) * static_cast<double>(p.segments);
+  const bool is_large = products >= static_cast<double>(tuning.most_rows_products);
+  const int64_t most = std::min(p.rows, is_large ? tuning.most_rows : std::min(tuning.most_rows, kRows));
+  // What a panel reads of the columns costs as much as so many rows.
+  constexpr int64_t kRowsOfColumns = 7;
+  auto cost = [&](int64_t rows) { return CeilDiv(p.rows, rows) * (rows + kRowsOfColumns); };
+  int64_t best = std::max<int64_t>(most, 1);
+  // Above 8 by fours: rows that lie side by side are read so.
+  for (int64_t rows = best - 1; rows >= 1; --rows)
+    if ((rows <= kRows || rows % 4 == 0) && cost(rows) < cost(best)) best = rows;
+  return static_cast<int>(best);
+}
+
+PanelOptions PanelsFor(const Target& target, const TileProblem& p) {
   const PanelTuning& tuning = target.tuning.panel;
   PanelOptions out;
+  if (tuning.any_rows) out.tile_rows = PanelRows(p, tuning);
   const uint32_t subgroup = PanelSubgroup(target);
   out.lanes = subgroup != 0 ? subgroup : WorkgroupSize(target.profile, tuning.lanes);
   out.chained = tuning.chained_sums;

@@ -32,8 +32,8 @@ struct TiledProduct {
   std::string note;    // for the reasons of panels: "channels last"
 };
 
-// Panels as the tuning wants them, 8 rows high.
-PanelOptions PanelsFor(const Target& target);
+// Panels as the tuning wants them for the problem; 8 rows high where it wants no other number.
+PanelOptions PanelsFor(const Target& target, const TileProblem& p);
 
 Refusal RefusesCoop(const TiledProduct& p);
 Result<EmittedProgram> EmitCoop(const TiledProduct& p, std::string refused);
