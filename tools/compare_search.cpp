@@ -232,7 +232,7 @@ class FirstFinder {
 // What can be switched off and may matter.
 Result<std::vector<std::string>> SuspectsOf(const Question& question, const Side& b) {
   std::vector<std::string> out;
-  for (const char* name : {"fusion", "loops"})
+  for (const char* name : {"fusion", "loops", "row-groups"})
     if (!b.options().disabled.contains(name)) out.emplace_back(name);
   if (const DeviceDescription* device = b.device(); device != nullptr && device->profile) {
     for (const FeatureName& feature : FeatureNames()) {

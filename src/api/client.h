@@ -41,8 +41,9 @@ KRAFLA_EXPORT_END
 
 struct CompileOptions {
   // Features off by name: those of DeviceProfile (coopmat, fp16, bda, ...), "fusion", "loops" (small loops as one
-  // kernel on Vulkan), "tuned" (what `krafla tune` found), and names of passes; and on: coopmat, fast-functions (on
-  // Vulkan; the CPU's functions are exact). Others are INVALID_ARGUMENT (api/feature_names.h).
+  // kernel on Vulkan), "row-groups" (chains of kernels block by block), "tuned" (what `krafla tune` found), and names
+  // of passes; and on: coopmat, fast-functions (on Vulkan; the CPU's functions are exact). Others are INVALID_ARGUMENT
+  // (api/feature_names.h).
   std::set<std::string> disabled, enabled;
   // Any step that the device does not take is an error.
   bool strict = false;
@@ -240,6 +241,8 @@ struct CompileTarget {
   bool runs_spirv = false;
   // Its dots compute operands where they read them (plan::DotKernel).
   bool computes_operands = false;
+  // It runs row groups (plan::RowGroupStep).
+  bool runs_row_groups = false;
 };
 
 // A device, and what those need to know of it who work with any.

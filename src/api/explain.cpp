@@ -102,7 +102,7 @@ class Explainer {
  private:
   void Visit(const plan::StepList& list, bool in_loop_kernel) {
     for (const plan::Step& step : list.steps) {
-      if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) Launch(*launch, in_loop_kernel);
+      plan::ForEachLaunchOf(step, [&](const plan::LaunchStep& launch) { Launch(launch, in_loop_kernel); });
       if (std::holds_alternative<plan::CopyStep>(step) && !in_loop_kernel) ++out_.copies;
       if (const auto* loop = std::get_if<plan::WhileStep>(&step)) Loop(*loop, in_loop_kernel);
       if (const auto* conditional = std::get_if<plan::ConditionalStep>(&step)) {
@@ -230,6 +230,7 @@ class Explainer {
       case Kind::kState: return Format("state {}", a.number);
       case Kind::kArena: return "arena";
       case Kind::kDeviceId: return "device id";
+      case Kind::kBlock: return "block";
     }
     return "";
   }

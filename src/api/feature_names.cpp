@@ -9,9 +9,10 @@
 namespace krafla {
 
 Result<> CheckDisabledName(std::string_view name) {
-  if (name == "fusion" || name == "loops" || name == "tuned" || FindPass(name).has_value()) return {};
+  constexpr std::string_view kOfAllDevices[] = {"fusion", "loops", "row-groups", "tuned"};
+  if (std::ranges::contains(kOfAllDevices, name) || FindPass(name).has_value()) return {};
   if (std::ranges::contains(FeatureNames(), name, &FeatureName::name)) return {};
-  std::string names = "fusion, loops, tuned";
+  std::string names = "fusion, loops, row-groups, tuned";
   for (const FeatureName& f : FeatureNames()) names += Format(", {}", f.name);
   return InvalidArgument(
       "Unknown feature '{}'; the features are {}, and the passes that krafla opt --list-passes lists.", name, names);

@@ -80,6 +80,7 @@ Result<plan::ProgramPlan> FrontEnd::Plan(const DeviceProfile* profile, plan::Pla
   plan_options.fusion.log = log;
   plan_options.fusion.fuse = !options_.disabled.contains("fusion");
   plan_options.fusion.computed_operands = target_.computes_operands;
+  plan_options.row_groups.enabled = target_.runs_row_groups && !options_.disabled.contains("row-groups");
   // Descriptors are counted, addresses are not.
   if (profile != nullptr && !profile->features.buffer_device_address)
     plan_options.fusion.buffer_limit = static_cast<int>(

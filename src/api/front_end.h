@@ -11,7 +11,8 @@
 namespace krafla {
 
 // Of the CPU, wherever its kernels are compiled.
-inline constexpr CompileTarget kCpuTarget{.takes_dilated_convolutions = true, .computes_operands = true};
+inline constexpr CompileTarget kCpuTarget{
+    .takes_dilated_convolutions = true, .computes_operands = true, .runs_row_groups = true};
 
 // Step by step, as `krafla opt` shows what lies between; OptimizeAndPlan is all of it.
 class FrontEnd {

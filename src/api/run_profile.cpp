@@ -91,4 +91,19 @@ ProfiledStep DescribeStep(const plan::WhileStep& loop) {
   return out;
 }
 
+ProfiledStep DescribeStep(const plan::ProgramPlan& plan, const plan::RowGroupStep& group) {
+  ProfiledStep out;
+  double blocks = 1;
+  for (int64_t extent : group.grid) blocks *= static_cast<double>(extent);
+  for (const plan::BlockLaunch& launch : group.launches) {
+    const ProfiledStep one = DescribeStep(plan, launch);
+    out.kernel = one.kernel;
+    out.flops += one.flops * blocks;
+    out.bytes += one.bytes * blocks;
+  }
+  out.family = "rows";
+  DescribeOrigin(group.launches.back().instruction, out);
+  return out;
+}
+
 }  // namespace krafla

@@ -53,5 +53,7 @@ ProfiledStep DescribeStep(const plan::CopyStep& copy);
 // Of the copies of arguments whose place a result takes (input_output_alias) and that stay as they are.
 ProfiledStep DescribeAliasedCopies(const plan::ProgramPlan& plan);
 ProfiledStep DescribeStep(const plan::WhileStep& loop);
+// All blocks together, by the name of the last kernel.
+ProfiledStep DescribeStep(const plan::ProgramPlan& plan, const plan::RowGroupStep& group);
 
 }  // namespace krafla

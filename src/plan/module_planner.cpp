@@ -41,6 +41,7 @@ Result<ProgramPlan> ModulePlanner::Run() {
   plan_.result_aliases.assign(plan_.results.size(), -1);
   KRAFLA_TRY(PlanComputation(entry, arguments, results, plan_.steps, /*is_entry=*/true));
   KRAFLA_TRY(PackTemporaries());
+  DropUnusedKernels();
   ShareKernels(plan_);
   return std::move(plan_);
 }
@@ -71,9 +72,11 @@ Result<> ModulePlanner::PlanComputation(const Computation& c, std::span<const Sl
   for (const ValueRef& p : parameters) held[scope.slices.at(p)].push_back(p);
   for (std::size_t r = 0; r < roots.size(); ++r) Preassign(scope, held, roots[r], results[r]);
 
+  const std::size_t begin = steps.steps.size();
   for (std::size_t p = 0; p < scope.pieces.size(); ++p) KRAFLA_TRY(PlanPiece(scope, static_cast<int>(p), steps));
 
   CopyRoots(scope, roots, results, steps);
+  GroupRows(scope, arguments, results, begin, steps);
   return {};
 }
 
@@ -99,6 +102,7 @@ Result<> ModulePlanner::PlanPiece(Scope& scope, int number, StepList& steps) {
     piece.instructions = 0;
     if (scope.log != nullptr) scope.log->launches.push_back({now_, launch.instruction});
     launch.kernel = KernelNumber(std::move(built.kernel));
+    scope.launched[steps.steps.size()] = now_;
     steps.steps.push_back(std::move(launch));
   }
   return {};

@@ -5,8 +5,10 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -16,6 +18,10 @@
 #include "plan/planner.h"
 
 namespace krafla::plan {
+
+struct RowGroup;
+struct RowBlocks;
+struct BlockKernels;
 
 using SliceMap = std::unordered_map<ValueRef, Slice, ValueRefHash>;
 
@@ -81,6 +87,9 @@ class ModulePlanner {
     std::unordered_map<ValueRef, int, ValueRefHash> results;                  // how many of the results a value is
 
     PlanLog* log = nullptr;  // PlanOptions::fusion.log
+
+    // The number (now_) of each launch, by its place in the list of steps.
+    std::unordered_map<std::size_t, int> launched;
 
     void Place(const ValueRef& v, const Slice& slice) {
       if (log != nullptr) log->places.push_back({v, slice});
@@ -164,6 +173,21 @@ class ModulePlanner {
 
   Result<> PlanConditional(Scope& scope, int number, StepList& steps);
 
+  // Makes row groups of launches among the steps from `begin` on (plan/rows/group_rows.cpp). `arguments`, `results`:
+  // where others look for the computation's.
+  void GroupRows(const Scope& scope, std::span<const Slice> arguments, std::span<const Slice> results,
+                 std::size_t begin, StepList& steps);
+  // Which of the arrays that the group writes are needed by nobody else.
+  void FindShrunk(const Scope& scope, const std::set<int>& kept, RowGroup& group) const;
+  // Adds the group to `out`, with the steps that run before it; false, and nothing done, where it is no gain.
+  bool MakeRowGroup(const Scope& scope, RowGroup& group, StepList& steps, StepList& out);
+  // By allocation; -1: of the block's place in the grid.
+  std::map<int, Slice> PlaceBlocks(const RowGroup& group, const RowBlocks& blocks);
+  RowGroupStep RowGroupOf(const RowGroup& group, BlockKernels part, const std::map<int, Slice>& places, bool is_first);
+  void EndRowGroup(const Scope& scope, const RowGroup& group);
+  // The kernels that only the whole arrays would have needed.
+  void DropUnusedKernels();
+
   // A computation that several call. Its steps work on fixed slices of a frame of its own, to which callers copy the
   // arguments and from which they copy the results. One frame is enough, because no computation calls itself.
   struct Callee {
@@ -191,6 +215,7 @@ class ModulePlanner {
   std::array<std::optional<Slice>, 2> device_ids_;
   std::unordered_map<const Instruction*, Slice> constants_, states_;
   std::unordered_multimap<uint64_t, int> kernels_by_hash_;
+  bool has_row_groups_ = false;
 };
 
 }  // namespace krafla::plan

@@ -36,13 +36,15 @@ class PlanChecker {
         return of(plan_.constants, [](const Literal* c) { return std::ssize(c->bytes()); });
       case Allocation::Kind::kState: return of(plan_.states, [](const auto& s) { return std::ssize(s); });
       case Allocation::Kind::kArena: return plan_.arena_size;
+      case Allocation::Kind::kBlock: return plan_.block_bytes;
       case Allocation::Kind::kDeviceId: return a.number == 0 || a.number == 1 ? int64_t{sizeof(uint32_t)} : -1;
     }
     KRAFLA_UNREACHABLE();
   }
 
   Result<> Check(const Allocation& a, std::size_t number) const {
-    const int64_t offset = a.kind == Allocation::Kind::kArena ? a.offset : 0;
+    const bool is_part = a.kind == Allocation::Kind::kArena || a.kind == Allocation::Kind::kBlock;
+    const int64_t offset = is_part ? a.offset : 0;
     if (Within(offset, a.size, BytesBehind(a))) return {};
     return Internal("Allocation {} of the plan has {} bytes from byte {} of {}.", number, a.size, offset,
                     BytesBehind(a));
@@ -99,12 +101,42 @@ class PlanChecker {
     return {};
   }
 
+  // Every block's slices.
+  Result<> Check(const RowGroupStep& group) const {
+    if (group.grid.size() > RowGroupStep::kMostDims || group.launches.empty())
+      return Internal("A row group has {} dimensions and {} launches.", group.grid.size(), group.launches.size());
+    for (int64_t extent : group.grid)
+      if (extent <= 0) return Internal("A row group has no blocks.");
+    if (group.place.size > 0)
+      KRAFLA_TRY(CheckSize(group.place, std::ssize(group.grid) * int64_t{sizeof(int32_t)}, "the place of a block"));
+    for (const BlockLaunch& launch : group.launches) {
+      KRAFLA_TRY(Check(static_cast<const LaunchStep&>(launch)));
+      if (launch.strides.size() != launch.bindings.size())
+        return Internal("A launch of a row group has {} bindings and strides of {}.", launch.bindings.size(),
+                        launch.strides.size());
+      for (std::size_t b = 0; b < launch.strides.size(); ++b) {
+        if (launch.strides[b].size() != group.grid.size()) return Internal("A row group's strides are not its grid's.");
+        Interval reach{0, 0};
+        for (std::size_t g = 0; g < group.grid.size(); ++g)
+          reach = reach + Union({0, 0}, Interval{launch.strides[b][g], launch.strides[b][g]} * (group.grid[g] - 1));
+        for (int64_t moved : {reach.lo, reach.hi}) {
+          Slice slice = launch.bindings[b];
+          slice.offset = SaturatedAdd(slice.offset, moved);
+          KRAFLA_TRY(Check(slice, "a block of a row group"));
+        }
+      }
+    }
+    return {};
+  }
+
   // `callees`: a call may run one of the first so many callees of the program. A callee may call those before it only,
   // so that calls end.
   Result<> Check(const StepList& list, int64_t callees) const {
     return TryForEachStep(list, [&](const Step& step) -> Result<> {
       if (const auto* launch = std::get_if<LaunchStep>(&step)) {
         KRAFLA_TRY(Check(*launch));
+      } else if (const auto* group = std::get_if<RowGroupStep>(&step)) {
+        KRAFLA_TRY(Check(*group));
       } else if (const auto* copy = std::get_if<CopyStep>(&step)) {
         KRAFLA_TRY(Check(copy->to, "a copy"));
         KRAFLA_TRY(CheckSize(copy->from, copy->to.size, "a copy"));

@@ -62,6 +62,20 @@ std::string_view Says(HostWhy why) {
   return "";
 }
 
+std::string_view Says(Ungrouped why) {
+  switch (why) {
+    case Ungrouped::kGrouped: return "They run block of rows by block of rows.";
+    case Ungrouped::kFamily: return "Kernels of its family do not run over a part of their rows.";
+    case Ungrouped::kRows: return "It reads other rows of a result than those that it computes.";
+    case Ungrouped::kMemory: return "It writes where another kernel of the chain reads or writes.";
+    case Ungrouped::kBetween: return "A step stands between that has to run first.";
+    case Ungrouped::kShared: return "Too few rows fit the cache for all of them to share the operand of a product.";
+    case Ungrouped::kSaves: return "What lies between the kernels is small.";
+    case Ungrouped::kIndices: return "An index depends on the row in a way that a block of rows cannot have.";
+  }
+  return "";
+}
+
 namespace {
 
 // Whether a step of fusion looks at what reads a kernel of this kind.

@@ -73,6 +73,25 @@ struct LoggedGroup {
   std::vector<const Instruction*> reads;    // what it reads that has a buffer, parameters and constants included
 };
 
+// Why a kernel did not follow the ones before it block of rows by block of rows.
+enum class Ungrouped : uint8_t {
+  kGrouped,  // it did
+  kFamily,   // its family has no rows
+  kRows,     // it reads other rows of a result than those that it computes itself
+  kMemory,   // it writes where another kernel of the group reads or writes
+  kBetween,  // a step that is no launch, or whose results are needed, stands between
+  kShared,   // blocks are too small for a product to read its right operand once for each of them
+  kSaves,    // what lies between the kernels is small
+  kIndices,  // an index depends on the row in a way that a block of rows cannot have
+};
+// A chain of kernels of which one reads what another writes.
+struct LoggedRowGroup {
+  std::vector<const Instruction*> kernels;  // LaunchStep::instruction; of a refusal: those before
+  const Instruction* refused = nullptr;     // what was not taken, and why
+  Ungrouped why = Ungrouped::kGrouped;
+  int64_t saved_bytes = 0, block_rows = 0, rows = 0;
+};
+
 struct PlanLog {
   bool is_fused = true;
   std::unordered_map<const Instruction*, KeptValue> kept;
@@ -96,12 +115,15 @@ struct PlanLog {
     const Instruction* instruction = nullptr;
   };
   std::vector<NumberedStep> launches;
+
+  std::vector<LoggedRowGroup> row_groups;
 };
 
 // The reasons as sentences.
 std::string Says(const KeptValue& kept);
 std::string_view Says(Unmerged why);
 std::string_view Says(HostWhy why);
+std::string_view Says(Ungrouped why);
 
 // Why `value`, which `maker` makes and `reader` reads, goes through memory.
 std::string WhyApart(const PlanLog& log, const LoggedGroup& maker, const LoggedGroup& reader, const Instruction& value);

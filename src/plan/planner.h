@@ -12,8 +12,22 @@
 
 namespace krafla::plan {
 
+// Row groups (RowGroupStep). None changes a result.
+struct RowGroupOptions {
+  bool enabled = false;
+  // What a group must save: the bytes of the arrays that lie between its kernels. Smaller ones stay in the cache.
+  int64_t least_saved = int64_t{4} << 20;
+  // What the arrays of a block may take: a part of a processor's own cache.
+  int64_t block_bytes = int64_t{1} << 20;
+  // A product reads its right operand, which all rows share, once for each block. From `many_rows` on that costs little
+  // beside the arithmetic, wherever the operand lies; with fewer rows it should stay in the cache.
+  int64_t few_rows = 32, many_rows = 256;
+  int64_t shared_bytes = int64_t{4} << 20;
+};
+
 struct PlanOptions {
   FusionOptions fusion;
+  RowGroupOptions row_groups;
   // Whether a donated parameter shares its buffer with the result that updates it in place.
   bool alias_donated = true;
 };

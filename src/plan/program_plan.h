@@ -17,12 +17,13 @@ namespace krafla::plan {
 
 // Where bytes live. Arguments and results are the flattened leaves of the entry's parameters and result.
 struct Allocation {
-  // kDeviceId: a u32 that differs from device to device though the program does not.
-  enum class Kind : uint8_t { kArgument, kResult, kConstant, kState, kArena, kDeviceId } kind = Kind::kArena;
+  // kDeviceId: a u32 that differs from device to device though the program does not. kBlock: of a row group, in the
+  // memory of one block; whoever runs a block has one of its own.
+  enum class Kind : uint8_t { kArgument, kResult, kConstant, kState, kArena, kDeviceId, kBlock } kind = Kind::kArena;
   // kArgument, kResult: which leaf; kConstant: which literal of ProgramPlan::constants; kState: which of
   // ProgramPlan::states; kDeviceId: 0 for the replica, 1 for the partition.
   int number = 0;
-  int64_t offset = 0;  // kArena: in the arena
+  int64_t offset = 0;  // kArena: in the arena; kBlock: in the memory of a block
   int64_t size = 0;    // bytes
 };
 
@@ -61,6 +62,23 @@ struct Call {
   int callee = 0;  // into ProgramPlan::callees
 };
 
+// One of the kernels of a row group, over the rows of one block.
+struct BlockLaunch : LaunchStep {
+  // For each binding, and each dimension of the grid: how many bytes further it lies in the next block.
+  std::vector<Dims> strides;
+};
+// Kernels that follow one another row by row: what one of them reads of another one's result lies in the rows that it
+// computes itself. So they run block of rows by block of rows, all kernels of a block before those of the next, and
+// what lies between them needs the memory of a block (Allocation::Kind::kBlock) instead of that of the whole. Blocks do
+// not depend on one another: they may run in any order, and several at once.
+struct RowGroupStep {
+  static constexpr std::size_t kMostDims = 16;
+  Dims grid;                          // of blocks; at most kMostDims
+  std::vector<BlockLaunch> launches;  // of one block, in their order
+  // Where the kernels find the block's place in the grid, an s32 for each dimension; of no bytes: none asks.
+  Slice place;
+};
+
 struct WhileStep : While<StepList> {
   const Instruction* instruction = nullptr;
 };
@@ -70,7 +88,7 @@ struct ConditionalStep : Conditional<StepList> {
 struct CallStep : Call {
   const Instruction* instruction = nullptr;
 };
-using Step = std::variant<LaunchStep, CopyStep, WhileStep, ConditionalStep, CallStep>;
+using Step = std::variant<LaunchStep, CopyStep, RowGroupStep, WhileStep, ConditionalStep, CallStep>;
 struct StepList {
   std::vector<Step> steps;
 };
@@ -84,6 +102,7 @@ struct ProgramPlan {
   std::vector<std::vector<std::byte>> states;
   int64_t arena_size = 0;
   int64_t peak_live_bytes = 0;  // lower bound: the largest live set
+  int64_t block_bytes = 0;      // the memory of a block of any row group
   StepList steps;
   std::vector<StepList> callees;          // of computations that several call; each calls only those before it
   std::vector<Shape> arguments, results;  // leaves

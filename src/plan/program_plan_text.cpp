@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ToString(ProgramPlan): kernels with their programs, then the steps.
+#include <algorithm>
+
 #include "plan/planner.h"
 
 namespace krafla::plan {
@@ -17,6 +19,7 @@ std::string SliceText(const ProgramPlan& plan, const Slice& s) {
     case Allocation::Kind::kConstant: return part(Format("const{}", a.number));
     case Allocation::Kind::kDeviceId: return a.number == 0 ? "replica_id" : "partition_id";
     case Allocation::Kind::kArena: return Format("arena+{}:{}", a.offset + s.offset, s.size);
+    case Allocation::Kind::kBlock: return Format("block+{}:{}", a.offset + s.offset, s.size);
   }
   KRAFLA_UNREACHABLE();
 }
@@ -98,12 +101,10 @@ class StepText {
   StepText(const ProgramPlan& plan, const std::string& indent, std::string& out)
       : plan_(plan), indent_(indent), out_(out) {}
 
-  void operator()(const LaunchStep& launch) const {
-    out_ += Format("{}launch k{} {}(", indent_, launch.kernel, launch.instruction->name());
-    const std::vector<Binding>& bindings = plan_.kernels[static_cast<std::size_t>(launch.kernel)].bindings;
-    for (std::size_t b = 0; b < launch.bindings.size(); ++b)
-      out_ += Format("{}{}{}", b ? ", " : "", bindings[b].written ? "out " : "", SliceText(plan_, launch.bindings[b]));
-    out_ += ")\n";
+  void operator()(const LaunchStep& launch) const { Launch(launch, indent_, nullptr); }
+  void operator()(const RowGroupStep& group) const {
+    out_ += Format("{}for each block of {}\n", indent_, DimsText(group.grid));
+    for (const BlockLaunch& launch : group.launches) Launch(launch, indent_ + "    ", &launch.strides);
   }
   void operator()(const CopyStep& copy) const {
     out_ += Format("{}copy {} -> {} ({} bytes)\n", indent_, SliceText(plan_, copy.from), SliceText(plan_, copy.to),
@@ -127,6 +128,17 @@ class StepText {
   }
 
  private:
+  void Launch(const LaunchStep& launch, const std::string& indent, const std::vector<Dims>* strides) const {
+    out_ += Format("{}launch k{} {}(", indent, launch.kernel, launch.instruction->name());
+    const std::vector<Binding>& bindings = plan_.kernels[static_cast<std::size_t>(launch.kernel)].bindings;
+    for (std::size_t b = 0; b < launch.bindings.size(); ++b) {
+      out_ += Format("{}{}{}", b ? ", " : "", bindings[b].written ? "out " : "", SliceText(plan_, launch.bindings[b]));
+      if (strides != nullptr && std::ranges::any_of((*strides)[b], [](int64_t s) { return s != 0; }))
+        out_ += Format(" by {}", DimsText((*strides)[b]));
+    }
+    out_ += ")\n";
+  }
+
   const ProgramPlan& plan_;
   const std::string& indent_;
   std::string& out_;
@@ -150,6 +162,7 @@ std::string ToString(const ProgramPlan& plan) {
     out += Indent(BodyText(kernel), "  ");
   }
   out += Format("arena {} bytes, largest live set {}\n", plan.arena_size, plan.peak_live_bytes);
+  if (plan.block_bytes > 0) out += Format("block {} bytes\n", plan.block_bytes);
   for (std::size_t c = 0; c < plan.callees.size(); ++c) {
     out += Format("callee c{}\n", c);
     StepsText(plan, plan.callees[c], "  ", out);

@@ -82,10 +82,10 @@ std::vector<bool> SmallKernelsOfLoops(const ProgramPlan& plan) {
   constexpr double kSmallBytes = 1 << 18;
   std::vector<bool> out(plan.kernels.size());
   const auto mark = [&](const Step& step) {
-    const auto* launch = std::get_if<LaunchStep>(&step);
-    if (launch == nullptr) return;
-    const auto k = static_cast<std::size_t>(launch->kernel);
-    out[k] = plan.kernels[k].bytes < kSmallBytes;
+    ForEachLaunchOf(step, [&](const LaunchStep& launch) {
+      const auto k = static_cast<std::size_t>(launch.kernel);
+      out[k] = plan.kernels[k].bytes < kSmallBytes;
+    });
   };
   ForEachStep(plan, [&](const Step& step) {
     const auto* loop = std::get_if<WhileStep>(&step);

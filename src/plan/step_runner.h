@@ -149,12 +149,18 @@ void ForEachStep(Plan& plan, Visit&& visit) {
   for (auto& callee : plan.callees) ForEachStep(callee, visit);
 }
 
-// Every launch of the program, those of loops and branches once.
+// Calls visit for the launch that a step is, or for those of the row group that it is.
+template <typename AnyStep, typename Visit>
+void ForEachLaunchOf(AnyStep& step, Visit&& visit) {
+  if (auto* launch = std::get_if<LaunchStep>(&step)) visit(*launch);
+  if (auto* group = std::get_if<RowGroupStep>(&step))
+    for (auto& launch : group->launches) visit(launch);
+}
+
+// Every launch of the program, those of loops, branches and row groups once.
 template <PlanOfSteps Plan, typename Visit>
 void ForEachLaunch(Plan& plan, Visit&& visit) {
-  ForEachStep(plan, [&](auto& step) {
-    if (auto* launch = std::get_if<LaunchStep>(&step)) visit(*launch);
-  });
+  ForEachStep(plan, [&](auto& step) { ForEachLaunchOf(step, visit); });
 }
 
 }  // namespace krafla::plan

@@ -208,6 +208,7 @@ vk::BufferSlice VulkanExecutable::SliceOf(const plan::Slice& slice) const {
     case plan::Allocation::Kind::kConstant: return {kConstants, constant_offsets_[number] + offset, size};
     case plan::Allocation::Kind::kDeviceId:
       return {kDeviceIds, static_cast<uint64_t>(a.number) * kSliceAlignment + offset, size};
+    case plan::Allocation::Kind::kBlock: break;  // CompileTarget::runs_row_groups
     case plan::Allocation::Kind::kState: return {kConstants, state_offsets_[number] + offset, size};
     case plan::Allocation::Kind::kArgument: return {static_cast<uint32_t>(kFirstSlot + number), offset, size};
     case plan::Allocation::Kind::kResult:
@@ -368,6 +369,8 @@ Result<> VulkanExecutable::BuildNodes(const plan::StepList& steps, NodeList& nod
           node.written.push_back(b.written);
         nodes.steps.push_back(std::move(node));
       }
+    } else if (std::holds_alternative<plan::RowGroupStep>(step)) {
+      return Internal("The plan has a row group, which this device does not run.");
     } else if (const auto* copy = std::get_if<plan::CopyStep>(&step)) {
       pending.Add(vk::Copy{SliceOf(copy->from), SliceOf(copy->to)}, AddRow(*copy));
     } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {

@@ -2,10 +2,12 @@
 #include "cpu_fallback/executor/cpu_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <new>
 
+#include "base/checked_math.h"
 #include "base/host_memory.h"
 #include "base/interruption.h"
 #include "base/thread_pool.h"
@@ -20,14 +22,34 @@ namespace {
 
 constexpr int64_t kUnknownTurns = 100;
 constexpr int64_t kManyRuns = 1'000'000;
+constexpr double kNanosecondsOfFlop = 0.05;
+
+int64_t BlocksOf(const plan::RowGroupStep& group) {
+  int64_t blocks = 1;
+  for (int64_t extent : group.grid) blocks *= extent;
+  return blocks;
+}
+
+// How many threads run a kernel: those of a block one.
+std::vector<int> ThreadsOf(const plan::ProgramPlan& plan, int threads) {
+  std::vector<int> out(plan.kernels.size(), 1);
+  plan::ForEachStep(plan, [&](const plan::Step& step) {
+    if (const auto* launch = std::get_if<plan::LaunchStep>(&step))
+      out[static_cast<std::size_t>(launch->kernel)] = threads;
+  });
+  return out;
+}
 
 // How often a run of the steps launches each kernel, roughly.
 void CountRuns(const plan::StepList& list, int64_t turns, std::vector<int64_t>& runs) {
   for (const plan::Step& step : list.steps) {
-    if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
-      int64_t& count = runs[static_cast<std::size_t>(launch->kernel)];
-      count = std::min(count + turns, kManyRuns);
-    } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
+    int64_t blocks = 1;
+    if (const auto* group = std::get_if<plan::RowGroupStep>(&step)) blocks = BlocksOf(*group);
+    plan::ForEachLaunchOf(step, [&](const plan::LaunchStep& launch) {
+      int64_t& count = runs[static_cast<std::size_t>(launch.kernel)];
+      count = std::min(count + std::min(turns * std::min(blocks, kManyRuns), kManyRuns), kManyRuns);
+    });
+    if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
       const int64_t more = std::clamp<int64_t>(loop->trip_count.value_or(kUnknownTurns), 1, kManyRuns);
       CountRuns(*loop->body, std::min(turns * more, kManyRuns), runs);
       if (!loop->trip_count) CountRuns(*loop->condition, std::min(turns * more, kManyRuns), runs);
@@ -69,12 +91,14 @@ Result<> CpuPlan::Configure(const Options& options) {
   CpuKernelOptions kernel_options{.threads = kernel_threads_, .evaluator = options.evaluator};
   std::vector<int64_t> runs(plan_->kernels.size(), 0);
   CountRuns(plan_->steps, 1, runs);
-  int64_t scratch = 0;
+  const std::vector<int> threads_of = ThreadsOf(*plan_, kernel_threads_);
+  int64_t scratch = 0, block_scratch = 0;
   std::size_t most_bindings = 0;
   for (std::size_t k = 0; k < plan_->kernels.size(); ++k) {
     const plan::KernelPlan& kernel = plan_->kernels[k];
     if (kernels_[k] == nullptr || std::holds_alternative<plan::HostKernel>(kernel.body)) {
       kernel_options.runs = std::max<int64_t>(runs[k], 1);
+      kernel_options.threads = threads_of[k];
       KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> made, CompileKernel(kernel, kernel_options));
       kernels_[k] = std::move(made);
     }
@@ -82,15 +106,22 @@ Result<> CpuPlan::Configure(const Options& options) {
     most_bindings = std::max(most_bindings, kernel.bindings.size());
     if (options.progress) options.progress(static_cast<int>(k) + 1, static_cast<int>(plan_->kernels.size()));
   }
+  plan::ForEachStep(*plan_, [&](const plan::Step& step) {
+    if (const auto* group = std::get_if<plan::RowGroupStep>(&step))
+      for (const plan::BlockLaunch& launch : group->launches)
+        block_scratch = std::max(block_scratch, kernels_[static_cast<std::size_t>(launch.kernel)]->scratch_bytes());
+  });
+  block_size_ = RoundUp(plan_->block_bytes, 64) + RoundUp(block_scratch, 64);
   try {
     // Not filled: what no run touches takes no memory, and a large arena would take seconds.
     arena_ = AlignedBytes(static_cast<std::size_t>(plan_->arena_size), false);
     scratch_ = AlignedBytes(static_cast<std::size_t>(scratch), false);
+    blocks_ = AlignedBytes(static_cast<std::size_t>(block_size_ * kernel_threads_), false);
   } catch (const std::bad_alloc&) {
     return ResourceExhausted(
         "The program needs {} bytes for intermediate values and {} for scratch, which the host does "
         "not have (this process may have {} in all).",
-        plan_->arena_size, scratch, HostMemoryLimit());
+        plan_->arena_size, scratch + block_size_ * kernel_threads_, HostMemoryLimit());
   }
   bindings_.resize(most_bindings);
   bases_.resize(plan_->allocations.size());
@@ -190,6 +221,54 @@ Result<> CpuPlan::Launch(const plan::LaunchStep& step) {
   return kernels_[kernel]->Run(bindings, *pool_, scratch_.data());
 }
 
+Result<> CpuPlan::RunBlock(const plan::RowGroupStep& group, int64_t number, std::byte* block) {
+  std::array<int64_t, plan::RowGroupStep::kMostDims> at{};
+  for (std::size_t g = group.grid.size(); g-- > 0; number /= group.grid[g]) at[g] = number % group.grid[g];
+  const auto address = [&](const plan::Slice& slice) {
+    const Allocation& a = plan_->allocations[static_cast<std::size_t>(slice.allocation)];
+    return a.kind == Allocation::Kind::kBlock ? block + a.offset + slice.offset : Address(slice);
+  };
+  if (group.place.size > 0) {
+    auto* place = reinterpret_cast<int32_t*>(address(group.place));
+    for (std::size_t g = 0; g < group.grid.size(); ++g) place[g] = static_cast<int32_t>(at[g]);
+  }
+  std::array<std::byte*, 256> bindings;
+  for (const plan::BlockLaunch& launch : group.launches) {
+    const std::size_t count = launch.bindings.size();
+    KRAFLA_CHECK(count <= bindings.size());
+    for (std::size_t b = 0; b < count; ++b) {
+      bindings[b] = address(launch.bindings[b]);
+      for (std::size_t g = 0; g < group.grid.size(); ++g) bindings[b] += at[g] * launch.strides[b][g];
+    }
+    const CpuKernel& kernel = *kernels_[static_cast<std::size_t>(launch.kernel)];
+    KRAFLA_TRY(kernel.Run(std::span(bindings).first(count), one_thread_, block + RoundUp(plan_->block_bytes, 64)));
+  }
+  return {};
+}
+
+Result<> CpuPlan::RunGroup(const plan::RowGroupStep& group) {
+  std::mutex failing;
+  Result<> outcome;
+  double flops = 0;
+  for (const plan::BlockLaunch& launch : group.launches) {
+    const plan::KernelPlan& kernel = plan_->kernels[static_cast<std::size_t>(launch.kernel)];
+    flops += kernel.flops + kernel.bytes;
+  }
+  const int64_t blocks = BlocksOf(group);
+  pool_->ParallelParts(blocks, flops * static_cast<double>(blocks) * kNanosecondsOfFlop,
+                       [&](int64_t begin, int64_t end, int worker) {
+                         for (int64_t b = begin; b < end; ++b) {
+                           Result<> done = limit_->Check();
+                           if (done) done = RunBlock(group, b, blocks_.data() + worker * block_size_);
+                           if (done) continue;
+                           std::lock_guard<std::mutex> lock(failing);
+                           if (outcome) outcome = std::move(done);
+                           return;
+                         }
+                       });
+  return outcome;
+}
+
 void CpuPlan::Copy(const plan::CopyStep& copy) {
   const std::byte* from = Address(copy.from);
   std::byte* to = Address(copy.to);
@@ -213,6 +292,9 @@ class CpuPlan::Device {
       return {};
     });
   }
+  Result<> Run(const plan::RowGroupStep& group) {
+    return plan_.Observed(&group, [&] { return plan_.RunGroup(group); });
+  }
   // On its tape, which has all loops inside it too.
   Result<bool> TryLoop(const plan::WhileStep& loop) {
     const auto tape = plan_.tapes_.find(&loop);
@@ -229,6 +311,9 @@ class CpuPlan::Device {
       run.run_launch = [](void* owner, const plan::LaunchStep& launch) {
         return static_cast<Device*>(owner)->Run(launch);
       };
+    run.run_group = [](void* owner, const plan::RowGroupStep& group) {
+      return static_cast<Device*>(owner)->Run(group);
+    };
     run.owner = this;
     return tape.Run(plan_.bases_, run);
   }

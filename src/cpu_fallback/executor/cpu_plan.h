@@ -46,13 +46,13 @@ class CpuPlan {
                const RunLimit& limit = kUnlimited);
 
   const plan::ProgramPlan& plan() const { return *plan_; }
-  int64_t arena_bytes() const { return static_cast<int64_t>(arena_.size() + scratch_.size()); }
+  int64_t arena_bytes() const { return static_cast<int64_t>(arena_.size() + scratch_.size() + blocks_.size()); }
 
-  // What a step took each time: a launch, a copy, or a loop in no other one, without the steps in it that are told of
-  // themselves; or, before the first step, the copies of arguments whose place a result takes. Called by the thread
-  // that runs.
-  using ObservedStep =
-      std::variant<std::monostate, const plan::LaunchStep*, const plan::CopyStep*, const plan::WhileStep*>;
+  // What a step took each time: a launch, a copy, a row group with all its blocks, or a loop in no other one, without
+  // the steps in it that are told of themselves; or, before the first step, the copies of arguments whose place a
+  // result takes. Called by the thread that runs.
+  using ObservedStep = std::variant<std::monostate, const plan::LaunchStep*, const plan::CopyStep*,
+                                    const plan::RowGroupStep*, const plan::WhileStep*>;
   using Observer = std::function<void(ObservedStep, double seconds)>;
   void set_observer(Observer observer) { observer_ = std::move(observer); }
 
@@ -69,6 +69,9 @@ class CpuPlan {
   Result<> Observed(ObservedStep step, Work&& work);
   Result<> Launch(const plan::LaunchStep& step);
   void Copy(const plan::CopyStep& copy);
+  Result<> RunGroup(const plan::RowGroupStep& group);
+  // One block, in the memory `block`.
+  Result<> RunBlock(const plan::RowGroupStep& group, int64_t number, std::byte* block);
   Result<> MakeTapes();
 
   std::shared_ptr<const plan::ProgramPlan> plan_;
@@ -78,6 +81,10 @@ class CpuPlan {
   std::vector<std::shared_ptr<const CpuKernel>> kernels_;
   uint32_t device_ids_[2] = {0, 0};  // replica, partition
   AlignedBytes arena_, scratch_;
+  // For each thread what a block needs: its arrays (ProgramPlan::block_bytes), then scratch for its kernels.
+  AlignedBytes blocks_;
+  int64_t block_size_ = 0;
+  ThreadPool one_thread_{1};  // that runs the kernels of a block
   std::vector<std::vector<std::byte>> states_;
   std::vector<std::byte*> bases_;  // of the allocations, during a run
   std::vector<std::byte*> bindings_;

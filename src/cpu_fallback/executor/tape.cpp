@@ -102,6 +102,11 @@ const TapeOp* CallSteps(const TapeOp* op, TapeRun& run) {
   return run.status ? op + 1 : nullptr;
 }
 
+const TapeOp* RunGroup(const TapeOp* op, TapeRun& run) {
+  run.status = run.run_group(run.owner, *static_cast<const plan::RowGroupStep*>(op->what.object));
+  return run.status ? op + 1 : nullptr;
+}
+
 }  // namespace
 
 TapeOp CopyOp(int64_t bytes) {
@@ -206,6 +211,8 @@ void TapeBuilder::AddSteps(const plan::StepList& list) {
 void TapeBuilder::AddStep(const plan::Step& step) {
   if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
     AddLaunch(*launch);
+  } else if (const auto* group = std::get_if<plan::RowGroupStep>(&step)) {
+    Add({.run = &RunGroup, .what = {.object = group}});
   } else if (const auto* copy = std::get_if<plan::CopyStep>(&step)) {
     AddCopy(*copy);
   } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {

@@ -33,6 +33,8 @@ struct TapeRun {
   Result<> (*run_steps)(void* owner, const plan::StepList& steps) = nullptr;
   // Set where each launch is to be observed: runs those that the tape would otherwise run itself.
   Result<> (*run_launch)(void* owner, const plan::LaunchStep& launch) = nullptr;
+  // Row groups.
+  Result<> (*run_group)(void* owner, const plan::RowGroupStep& group) = nullptr;
   void* owner = nullptr;
   Result<> status = {};
   uint64_t turns = 0;

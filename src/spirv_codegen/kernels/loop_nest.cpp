@@ -126,6 +126,7 @@ class LoopNest {
       case plan::Allocation::Kind::kArgument: return {1 + 4 * number, s.offset, s.offset + s.size};
       case plan::Allocation::Kind::kConstant: return {3 + 4 * number, s.offset, s.offset + s.size};
       case plan::Allocation::Kind::kState: return {4 + 4 * number, s.offset, s.offset + s.size};
+      case plan::Allocation::Kind::kBlock: break;  // plans for Vulkan have no row groups
       case plan::Allocation::Kind::kDeviceId: return {-1 - number, s.offset, s.offset + s.size};
     }
     KRAFLA_UNREACHABLE();

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/reindex.h"
+
+namespace krafla::plan {
+
+IndexId IndexRewriter::Expr(IndexId id) {
+  if (static_cast<std::size_t>(id) >= done_.size()) done_.resize(from_.expr_count(), -1);
+  if (const IndexId known = done_[static_cast<std::size_t>(id)]; known >= 0) return known;
+  IndexId out = to_.Constant(from_.expr(id).constant);
+  for (const IndexTerm& t : from_.expr(id).terms) out = to_.Add(out, to_.Mul(Atom(from_.atom(t.atom)), t.coefficient));
+  done_[static_cast<std::size_t>(id)] = out;
+  return out;
+}
+
+IndexId IndexRewriter::Atom(const IndexAtom& atom) {
+  switch (atom.kind) {
+    case IndexAtom::Kind::kIter: return rules_.iters[static_cast<std::size_t>(atom.iter)];
+    case IndexAtom::Kind::kFloorDiv: return to_.FloorDiv(Expr(atom.expr), atom.divisor);
+    case IndexAtom::Kind::kMod: return to_.Mod(Expr(atom.expr), atom.divisor);
+    case IndexAtom::Kind::kValue: {
+      const NodeId node = rules_.nodes.empty() ? atom.node : rules_.nodes[static_cast<std::size_t>(atom.node)];
+      return to_.Value(node, atom.lo, atom.hi, Depends(atom.depends));
+    }
+  }
+  KRAFLA_UNREACHABLE();
+}
+
+uint64_t IndexRewriter::Depends(uint64_t old) const {
+  uint64_t out = 0;
+  for (std::size_t d = 0; d < rules_.depends.size(); ++d)
+    if (((old >> d) & 1) != 0) out |= rules_.depends[d];
+  return out;
+}
+
+ElementProgram Reindex(const ElementProgram& program, std::span<const int64_t> dims, std::span<const DimImage> images) {
+  ElementProgram out;
+  out.space = IndexSpace(dims);
+  out.buffers = program.buffers;
+  out.results = program.results;
+  IndexRewriter::Rules rules;
+  for (const DimImage& image : images) {
+    IndexId iter = out.space.Constant(image.constant);
+    uint64_t depends = 0;
+    for (const DimImage::Term& t : image.terms) {
+      iter = out.space.Add(iter, out.space.Mul(out.space.Iter(t.dim), t.coefficient));
+      if (dims[static_cast<std::size_t>(t.dim)] > 1) depends |= uint64_t{1} << t.dim;
+    }
+    rules.iters.push_back(iter);
+    rules.depends.push_back(depends);
+  }
+  IndexRewriter rewriter(program.space, out.space, std::move(rules));
+  for (Node n : program.nodes) {
+    if (n.op == NodeOp::kLoad || n.op == NodeOp::kIndex) n.index = rewriter.Expr(n.index);
+    n.depends = rewriter.Depends(n.depends);
+    out.nodes.push_back(n);
+  }
+  for (Store s : program.stores) {
+    s.index = rewriter.Expr(s.index);
+    out.stores.push_back(s);
+  }
+  return out;
+}
+
+}  // namespace krafla::plan

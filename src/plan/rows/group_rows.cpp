@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds chains of launches in a list of steps and makes row groups of them (docs/fusion.md).
+#include <algorithm>
+#include <set>
+
+#include "base/checked_math.h"
+#include "plan/module_planner.h"
+#include "plan/rows/row_group.h"
+#include "plan/step_runner.h"
+
+namespace krafla::plan {
+namespace {
+
+constexpr std::size_t kMostSteps = 32;  // from the first launch of a group to its last one
+
+}  // namespace
+
+// A chain with the launches that run before it though they stood between its own.
+struct RowGroup {
+  RowChain chain;
+  std::vector<std::size_t> before;  // steps, rising
+  std::size_t last = 0;             // the last member's step
+  std::set<int> shrunk;             // arrays that shrink to a block
+  int64_t row_bytes = 0, saved = 0;
+  std::optional<LoggedRowGroup> refused;
+};
+
+namespace {
+
+const LaunchStep* LaunchAt(const StepList& list, std::size_t step) {
+  return step < list.steps.size() ? std::get_if<LaunchStep>(&list.steps[step]) : nullptr;
+}
+
+// Whether a launch writes a result that lies in an argument's memory: others may know that memory by another name.
+bool WritesDonated(const ProgramPlan& plan, const LaunchStep& launch) {
+  const std::vector<Binding>& bindings = plan.kernels[static_cast<std::size_t>(launch.kernel)].bindings;
+  for (std::size_t b = 0; b < bindings.size(); ++b) {
+    const Allocation& a = plan.allocations[static_cast<std::size_t>(launch.bindings[b].allocation)];
+    if (bindings[b].written && a.kind == Allocation::Kind::kResult &&
+        plan.result_aliases[static_cast<std::size_t>(a.number)] >= 0)
+      return true;
+  }
+  return false;
+}
+
+// The longest chain from a launch on.
+RowGroup GrowGroup(const ProgramPlan& plan, const StepList& list, std::size_t first) {
+  const LaunchStep& launch = *LaunchAt(list, first);
+  const auto kernel_of = [&](const LaunchStep& l) -> const KernelPlan& {
+    return plan.kernels[static_cast<std::size_t>(l.kernel)];
+  };
+  RowGroup out{RowChain(first, launch, kernel_of(launch)), {}, first, {}, 0, 0, std::nullopt};
+  std::vector<std::size_t> between;
+  for (std::size_t s = first + 1; s < list.steps.size() && s - first < kMostSteps; ++s) {
+    const LaunchStep* next = LaunchAt(list, s);
+    const auto refuse = [&](Ungrouped why) {
+      out.refused = LoggedRowGroup{};
+      out.refused->why = why;
+      out.refused->refused = next != nullptr ? next->instruction : nullptr;
+    };
+    if (next == nullptr) {
+      refuse(Ungrouped::kBetween);
+      break;
+    }
+    if (WritesDonated(plan, *next)) {
+      refuse(Ungrouped::kMemory);
+      break;
+    }
+    const KernelPlan& kernel = kernel_of(*next);
+    if (out.chain.IsIndependent(*next, kernel)) {
+      between.push_back(s);
+      continue;
+    }
+    // What stands between runs before: nothing that it needs may be the group's, and nothing that the group has so far
+    // may depend on the order.
+    const Ungrouped why = out.chain.Join(s, *next, kernel);
+    if (why != Ungrouped::kGrouped) {
+      refuse(why);
+      break;
+    }
+    out.before.insert(out.before.end(), between.begin(), between.end());
+    between.clear();
+    out.last = s;
+  }
+  return out;
+}
+
+}  // namespace
+
+void ModulePlanner::FindShrunk(const Scope& scope, const std::set<int>& kept, RowGroup& group) const {
+  const int begin = scope.launched.at(group.chain.members().front().step), end = scope.launched.at(group.last);
+  for (const auto& [allocation, value] : group.chain.values()) {
+    const Allocation& a = plan_.allocations[static_cast<std::size_t>(allocation)];
+    const auto& [first, last] = touched_[static_cast<std::size_t>(allocation)];
+    if (value.width == 0 || a.kind != Allocation::Kind::kArena || kept.contains(allocation)) continue;
+    if (first < begin || last > end) continue;
+    // Only members touch it: what stands between them does not.
+    if (first == last) continue;
+    const RowChain::Member& maker = group.chain.members()[value.maker];
+    for (std::size_t b = 0; b < maker.launch.bindings.size(); ++b) {
+      if (maker.launch.bindings[b].allocation != allocation) continue;
+      const Binding& binding = plan_.kernels[static_cast<std::size_t>(maker.launch.kernel)].bindings[b];
+      group.shrunk.insert(allocation);
+      group.row_bytes += value.width * StorageBytes(binding.storage);
+      group.saved += a.size;
+      break;
+    }
+  }
+}
+
+void ModulePlanner::GroupRows(const Scope& scope, std::span<const Slice> arguments, std::span<const Slice> results,
+                              std::size_t begin, StepList& steps) {
+  if (!options_.row_groups.enabled) return;
+  std::set<int> kept;
+  for (const Slice& s : arguments) kept.insert(s.allocation);
+  for (const Slice& s : results) kept.insert(s.allocation);
+  StepList out;
+  for (std::size_t s = 0; s < begin; ++s) out.steps.push_back(std::move(steps.steps[s]));
+  for (std::size_t s = begin; s < steps.steps.size();) {
+    const LaunchStep* launch = LaunchAt(steps, s);
+    if (launch == nullptr || WritesDonated(plan_, *launch) ||
+        !FreeDims(plan_.kernels[static_cast<std::size_t>(launch->kernel)])) {
+      out.steps.push_back(std::move(steps.steps[s++]));
+      continue;
+    }
+    RowGroup group = GrowGroup(plan_, steps, s);
+    if (group.chain.members().size() > 1) FindShrunk(scope, kept, group);
+    if (!MakeRowGroup(scope, group, steps, out)) {
+      out.steps.push_back(std::move(steps.steps[s++]));
+      continue;
+    }
+    s = group.last + 1;
+  }
+  steps = std::move(out);
+}
+
+bool ModulePlanner::MakeRowGroup(const Scope& scope, RowGroup& group, StepList& steps, StepList& out) {
+  const RowGroupOptions& options = options_.row_groups;
+  LoggedRowGroup logged;
+  for (const RowChain::Member& m : group.chain.members()) logged.kernels.push_back(m.launch.instruction);
+  const auto log = [&](Ungrouped why) {
+    logged.why = why;
+    if (options_.fusion.log != nullptr) options_.fusion.log->row_groups.push_back(logged);
+    return why == Ungrouped::kGrouped;
+  };
+  if (group.saved < options.least_saved) {
+    // Worth a word where a large array was to be read.
+    const RowChain::Member& last = group.chain.members().back();
+    int64_t written = 0;
+    for (std::size_t b = 0; b < last.launch.bindings.size(); ++b)
+      if (plan_.kernels[static_cast<std::size_t>(last.launch.kernel)].bindings[b].written)
+        written += last.launch.bindings[b].size;
+    if (!group.refused || written < options.least_saved) return false;
+    logged.refused = group.refused->refused;
+    return log(group.refused->why);
+  }
+  const RowBlocks blocks = ChooseBlocks(group.chain, group.row_bytes, options);
+  logged.saved_bytes = group.saved, logged.block_rows = blocks.rows, logged.rows = group.chain.rows();
+  if (blocks.rows >= group.chain.rows() || blocks.digit >= RowGroupStep::kMostDims) return log(Ungrouped::kSaves);
+  if (!IsSharedEnough(group.chain, blocks, options)) return log(Ungrouped::kShared);
+  const int64_t extent = group.chain.Digits()[blocks.digit], rest = extent % blocks.part;
+  std::vector<BlockKernels> parts;
+  for (const auto& [first, count, part] :
+       {std::tuple{int64_t{0}, extent - rest, blocks.part}, {extent - rest, rest, rest}}) {
+    if (count == 0) continue;
+    std::optional<BlockKernels> made = TakeBlocks(group.chain, blocks.digit, first, count, part);
+    if (!made) return log(Ungrouped::kIndices);
+    parts.push_back(std::move(*made));
+  }
+  for (std::size_t s : group.before) out.steps.push_back(std::move(steps.steps[s]));
+  const std::map<int, Slice> places = PlaceBlocks(group, blocks);
+  for (BlockKernels& part : parts)
+    out.steps.push_back(RowGroupOf(group, std::move(part), places, &part == parts.data()));
+  EndRowGroup(scope, group);
+  return log(Ungrouped::kGrouped);
+}
+
+// Where the arrays of a block lie in its memory, behind the block's place in the grid.
+std::map<int, Slice> ModulePlanner::PlaceBlocks(const RowGroup& group, const RowBlocks& blocks) {
+  std::vector<LiveRange> ranges;
+  const auto& members = group.chain.members();
+  for (int allocation : group.shrunk) {
+    const RowChain::Value& value = group.chain.values().at(allocation);
+    LiveRange range{0, static_cast<int>(value.maker), static_cast<int>(value.maker), 0};
+    for (std::size_t m = 0; m < members.size(); ++m)
+      for (std::size_t b = 0; b < members[m].launch.bindings.size(); ++b) {
+        if (members[m].launch.bindings[b].allocation != allocation) continue;
+        const auto kernel = static_cast<std::size_t>(members[m].launch.kernel);
+        range.size = value.width * blocks.rows * StorageBytes(plan_.kernels[kernel].bindings[b].storage);
+        range.last = std::max(range.last, static_cast<int>(m));
+      }
+    ranges.push_back(range);
+  }
+  const int64_t place = kArenaAlignment;
+  plan_.block_bytes = std::max(plan_.block_bytes, place + PackArena(ranges).bytes);
+  std::map<int, Slice> out;
+  std::size_t n = 0;
+  for (int allocation : group.shrunk) {
+    out[allocation] = NewAllocation(Allocation::Kind::kBlock, 0, ranges[n].size);
+    plan_.allocations.back().offset = place + ranges[n++].offset;
+  }
+  out[-1] = NewAllocation(Allocation::Kind::kBlock, 0, place);
+  return out;
+}
+
+RowGroupStep ModulePlanner::RowGroupOf(const RowGroup& group, BlockKernels part, const std::map<int, Slice>& places,
+                                       bool is_first) {
+  RowGroupStep out;
+  out.grid = part.grid;
+  out.place = places.at(-1);
+  out.place.size = 0;
+  for (std::size_t m = 0; m < part.kernels.size(); ++m) {
+    const LaunchStep& whole = group.chain.members()[m].launch;
+    BlockKernel& block = part.kernels[m];
+    BlockLaunch launch;
+    launch.instruction = whole.instruction;
+    launch.instruction_count = is_first ? whole.instruction_count : 0;
+    for (std::size_t b = 0; b < block.bindings.size(); ++b) {
+      const BlockKernel::From& from = block.bindings[b];
+      const Binding& binding = block.kernel.bindings[b];
+      const int64_t element = StorageBytes(binding.storage);
+      Slice slice = from.binding < 0 ? places.at(-1) : whole.bindings[static_cast<std::size_t>(from.binding)];
+      Dims strides = from.strides;
+      for (int64_t& s : strides) s *= element;
+      if (from.binding < 0) out.place.size = static_cast<int64_t>(part.grid.size()) * element;
+      if (group.shrunk.contains(slice.allocation)) {
+        slice = places.at(slice.allocation);
+        strides = Dims(strides.size(), 0);
+      }
+      slice.offset += from.first * element;
+      slice.size = binding.byte_size();
+      launch.bindings.push_back(slice);
+      launch.strides.push_back(std::move(strides));
+    }
+    launch.kernel = KernelNumber(std::move(block.kernel));
+    out.launches.push_back(std::move(launch));
+  }
+  return out;
+}
+
+// The group's arrays are alive together, and with what runs before it though it stood inside.
+void ModulePlanner::EndRowGroup(const Scope& scope, const RowGroup& group) {
+  const int begin = scope.launched.at(group.chain.members().front().step), end = scope.launched.at(group.last);
+  for (std::size_t a = 0; a < plan_.allocations.size(); ++a) {
+    if (plan_.allocations[a].kind != Allocation::Kind::kArena) continue;
+    auto& [first, last] = touched_[a];
+    if (group.shrunk.contains(static_cast<int>(a))) {
+      first = last = -1;
+      plan_.allocations[a].size = 0;
+    } else if (first >= 0 && first <= end && last >= begin) {
+      first = std::min(first, begin);
+      last = std::max(last, end);
+    }
+  }
+  has_row_groups_ = true;
+}
+
+void ModulePlanner::DropUnusedKernels() {
+  if (!has_row_groups_) return;
+  std::vector<int> number(plan_.kernels.size(), -1);
+  ForEachLaunch(plan_, [&](const LaunchStep& launch) { number[static_cast<std::size_t>(launch.kernel)] = 0; });
+  std::vector<KernelPlan> used;
+  for (std::size_t k = 0; k < number.size(); ++k) {
+    if (number[k] < 0) continue;
+    number[k] = static_cast<int>(used.size());
+    used.push_back(std::move(plan_.kernels[k]));
+  }
+  plan_.kernels = std::move(used);
+  ForEachLaunch(plan_, [&](LaunchStep& launch) { launch.kernel = number[static_cast<std::size_t>(launch.kernel)]; });
+}
+
+}  // namespace krafla::plan

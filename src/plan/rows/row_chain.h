@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launches that follow one another row by row (RowGroupStep). Rows have numbers; an array between two kernels has the
+// elements [row * width, (row + 1) * width) of each, and every kernel that writes or reads it touches in one row of its
+// own only those. That is proved from the strides of operands and the index expressions of programs.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "plan/plan_log.h"
+#include "plan/rows/row_kernel.h"
+
+namespace krafla::plan {
+
+class RowChain {
+ public:
+  struct Member {
+    std::size_t step = 0;  // in the list of steps
+    LaunchStep launch;
+    KernelPlan kernel;
+    std::vector<int64_t> units;  // by free dimension: rows that it goes on by; 0: it does not choose among rows
+    std::vector<RowAccess> accesses;
+  };
+  // An array that members write. `width`: elements of a row; 0: it has no rows.
+  struct Value {
+    int64_t width = 0;
+    std::size_t maker = 0;  // the member
+  };
+
+  RowChain(std::size_t step, const LaunchStep& launch, const KernelPlan& kernel);
+  // Takes one more launch, or says why not, and is as it was.
+  Ungrouped Join(std::size_t step, const LaunchStep& launch, const KernelPlan& kernel);
+  // Whether a launch that does not join may run before all of the group: it needs nothing of the group's, and the group
+  // nothing that it overwrites.
+  bool IsIndependent(const LaunchStep& launch, const KernelPlan& kernel) const;
+  // Whether the launch reads what a member writes.
+  bool IsRead(const LaunchStep& launch, const KernelPlan& kernel) const;
+
+  const std::vector<Member>& members() const { return members_; }
+  const std::map<int, Value>& values() const { return values_; }  // by allocation
+  int64_t rows() const { return rows_; }
+  // The extents into which the rows fall, from the outermost; in each of them every member has whole dimensions.
+  Dims Digits() const;
+
+ private:
+  struct Trial;
+  bool Fits(Member& member, const std::map<int, int64_t>& widths, int64_t rows) const;
+  void FindWritten(Trial& trial, std::size_t maker) const;
+
+  std::vector<Member> members_;
+  std::map<int, Value> values_;
+  std::vector<int64_t> cuts_;  // rising, each divides the next; the first is 1, the last the number of rows
+  int64_t rows_ = 0;           // 0: nothing has joined yet
+};
+
+}  // namespace krafla::plan

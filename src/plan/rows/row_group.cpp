@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/rows/row_group.h"
+
+#include <algorithm>
+
+namespace krafla::plan {
+namespace {
+
+std::size_t GroupAt(int64_t i) { return static_cast<std::size_t>(i); }
+
+// A member whose dimensions are the digits of the rows, and dimensions that are no part of rows.
+struct DigitMember {
+  KernelPlan kernel;
+  std::vector<int> digits;  // by free dimension; -1: of no rows
+};
+
+DigitMember IntoDigits(const RowChain::Member& member, const Dims& digits) {
+  // Rows that one step of a digit goes on by.
+  Dims unit(digits.size(), 1);
+  for (std::size_t d = digits.size(); d-- > 1;) unit[d - 1] = unit[d] * digits[d];
+  DigitMember out{member.kernel, {}};
+  std::vector<int64_t> units = member.units;
+  for (std::size_t f = 0; f < units.size(); ++f) {
+    const int64_t extent = (*FreeDims(out.kernel))[f];
+    if (units[f] == 0) {
+      out.digits.push_back(-1);
+      continue;
+    }
+    std::size_t digit = 0;
+    while (unit[digit] * digits[digit] != units[f] * extent) ++digit;
+    out.digits.push_back(static_cast<int>(digit));
+    if (extent == digits[digit]) continue;
+    const int64_t inner = extent / digits[digit];
+    out.kernel = SplitFree(out.kernel, static_cast<int>(f), inner);
+    units.insert(units.begin() + static_cast<std::ptrdiff_t>(f) + 1, units[f]);
+    units[f] *= inner;
+  }
+  return out;
+}
+
+}  // namespace
+
+RowBlocks ChooseBlocks(const RowChain& chain, int64_t row_bytes, const RowGroupOptions& options) {
+  const Dims digits = chain.Digits();
+  const bool has_dot = std::ranges::any_of(
+      chain.members(), [](const auto& m) { return std::holds_alternative<DotKernel>(m.kernel.body); });
+  const int64_t wanted =
+      std::max<int64_t>(options.block_bytes / std::max<int64_t>(row_bytes, 1), has_dot ? options.few_rows : 1);
+  RowBlocks out{digits.size() - 1, 1, 1};
+  while (out.digit > 0 && out.rows * digits[out.digit] <= wanted) out.rows *= digits[out.digit--];
+  const int64_t extent = digits[out.digit];
+  const int64_t most = std::clamp<int64_t>(wanted / out.rows, 1, extent);
+  out.part = most;
+  // A divisor, if there is one that is not much smaller.
+  for (int64_t part = most; part > most / 2; --part)
+    if (extent % part == 0) {
+      out.part = part;
+      break;
+    }
+  out.rows *= out.part;
+  return out;
+}
+
+bool IsSharedEnough(const RowChain& chain, const RowBlocks& blocks, const RowGroupOptions& options) {
+  const Dims digits = chain.Digits();
+  for (const RowChain::Member& m : chain.members()) {
+    const auto* dot = std::get_if<DotKernel>(&m.kernel.body);
+    if (dot == nullptr) continue;
+    const DigitMember member = IntoDigits(m, digits);
+    const auto& split = std::get<DotKernel>(member.kernel.body);
+    // Rows that share one right operand: in the whole, and in a block.
+    int64_t in_all = 1, in_block = 1;
+    const Dims free = *FreeDims(member.kernel);
+    for (std::size_t f = 0; f < free.size(); ++f) {
+      const bool is_shared = f >= split.batch.size() || split.rhs_batch_strides[f] == 0;
+      if (!is_shared) continue;
+      in_all *= free[f];
+      const int digit = member.digits[f];
+      if (digit < 0 || GroupAt(digit) > blocks.digit) in_block *= free[f];
+      else if (GroupAt(digit) == blocks.digit) in_block *= blocks.part;
+    }
+    if (in_block >= in_all || in_block >= options.many_rows) continue;
+    const int64_t bytes = SaturatedMultiply(dot->n * StorageBytes(dot->rhs_type), dot->k);
+    if (in_block < options.few_rows || bytes > options.shared_bytes) return false;
+  }
+  return true;
+}
+
+std::optional<BlockKernels> TakeBlocks(const RowChain& chain, std::size_t digit, int64_t begin, int64_t extent,
+                                       int64_t part) {
+  const Dims digits = chain.Digits();
+  BlockKernels out;
+  out.grid = Dims(digits.begin(), digits.begin() + static_cast<std::ptrdiff_t>(digit));
+  out.grid.push_back(extent / part);
+  for (const RowChain::Member& m : chain.members()) {
+    DigitMember member = IntoDigits(m, digits);
+    for (std::size_t f = 0; f < member.digits.size(); ++f) {
+      if (member.digits[f] != static_cast<int>(digit)) continue;
+      member.kernel =
+          SplitFree(NarrowFree(member.kernel, static_cast<int>(f), begin, extent), static_cast<int>(f), part);
+      member.digits.insert(member.digits.begin() + static_cast<std::ptrdiff_t>(f) + 1, -1);
+      break;
+    }
+    std::vector<int> grid_of;
+    for (int d : member.digits) grid_of.push_back(d <= static_cast<int>(digit) ? d : -1);
+    std::optional<BlockKernel> block = TakeBlock(member.kernel, grid_of, out.grid);
+    if (!block) return std::nullopt;
+    out.kernels.push_back(std::move(*block));
+  }
+  return out;
+}
+
+}  // namespace krafla::plan
