@@ -36,6 +36,7 @@ void PrintKernel(const Kernel& kernel) {
   if (!kernel.instructions.empty()) Print("    computes {}\n", Joined(kernel.instructions));
   for (const Explanation::Apart& apart : kernel.apart)
     Print("    not with {}, of which it reads {}: {}\n", apart.kernel, apart.value, apart.why);
+  if (!kernel.rows.empty()) Print("    {}\n", kernel.rows);
   if (!kernel.op_name.empty() || !kernel.source.empty()) Print("    from {} {}\n", kernel.op_name, kernel.source);
 }
 
@@ -132,6 +133,7 @@ void PrintJson(const Explanation& e) {
            {"instructions", k.instructions},
            {"place", k.place},
            {"reason", k.reason},
+           {"rows", k.rows},
            {"variant", k.variant},
            {"variant_reason", k.variant_reason},
            {"launches", k.launches},

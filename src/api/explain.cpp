@@ -90,6 +90,7 @@ class Explainer {
       group_of_launch_.emplace(group.instruction, &group);
       for (const Instruction* i : group.made) maker_.emplace(i, &group);
     }
+    for (const plan::LoggedRowGroup& group : log.row_groups) rows_.emplace(group.kernels.front(), &group);
   }
 
   void Run() {
@@ -149,6 +150,7 @@ class Explainer {
     out.place = emitted_ == nullptr ? "cpu" : "device";
     if (in_loop_kernel) out.reason = "It is part of a loop that is one kernel.";
     const auto found = group_of_launch_.find(&i);
+    if (const auto rows = rows_.find(&i); rows != rows_.end()) out.rows = plan::Says(*rows->second);
     if (found == group_of_launch_.end()) return out;
     const plan::LoggedGroup& group = *found->second;
     for (const Instruction* member : group.members) out.instructions.push_back(member->name());
@@ -265,6 +267,7 @@ class Explainer {
   Explanation& out_;
   const Instruction* last_ = nullptr;
   std::unordered_map<const Instruction*, const plan::LoggedGroup*> group_of_launch_, maker_;
+  std::unordered_map<const Instruction*, const plan::LoggedRowGroup*> rows_;
 };
 
 }  // namespace

@@ -21,6 +21,7 @@ struct Explanation {
   };
   // A kernel with its launches at one place of the program, or a loop, a conditional or a call.
   struct Kernel {
+    std::string rows;                       // of the first kernel of a row group, and of one that is none: why
     std::string name, family;               // the last instruction that it makes; "dot", "loop", "while", ..
     std::string computation;                // whose instructions these are
     std::vector<std::string> instructions;  // all that it computes

@@ -76,6 +76,21 @@ std::string_view Says(Ungrouped why) {
   return "";
 }
 
+std::string Says(const LoggedRowGroup& group) {
+  std::string out;
+  if (group.why == Ungrouped::kGrouped) {
+    for (const Instruction* kernel : group.kernels) out += Format("{}{}", out.empty() ? "" : ", ", kernel->name());
+    out = Format("{} run on {} of {} rows at a time: {} bytes less between them.", out, group.block_rows, group.rows,
+                 group.saved_bytes);
+  } else if (group.kernels.size() > 1) {
+    out = Format("Not block of rows by block of rows: {}", Says(group.why));
+  }
+  if (group.next != nullptr && group.why_not_next != Ungrouped::kGrouped)
+    out += Format("{}{} is not run with it block of rows by block of rows: {}", out.empty() ? "" : " ",
+                  group.next->name(), Says(group.why_not_next));
+  return out;
+}
+
 namespace {
 
 // Whether a step of fusion looks at what reads a kernel of this kind.

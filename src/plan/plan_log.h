@@ -84,11 +84,13 @@ enum class Ungrouped : uint8_t {
   kSaves,    // what lies between the kernels is small
   kIndices,  // an index depends on the row in a way that a block of rows cannot have
 };
-// A chain of kernels of which one reads what another writes.
+// A chain of kernels of which one reads what another writes, or one that has no such chain behind it.
 struct LoggedRowGroup {
-  std::vector<const Instruction*> kernels;  // LaunchStep::instruction; of a refusal: those before
-  const Instruction* refused = nullptr;     // what was not taken, and why
+  std::vector<const Instruction*> kernels;  // LaunchStep::instruction
   Ungrouped why = Ungrouped::kGrouped;
+  // The first launch behind it that needs it and is no part of it, and why; null: a step that is no launch, or nothing.
+  const Instruction* next = nullptr;
+  Ungrouped why_not_next = Ungrouped::kGrouped;
   int64_t saved_bytes = 0, block_rows = 0, rows = 0;
 };
 
@@ -124,6 +126,7 @@ std::string Says(const KeptValue& kept);
 std::string_view Says(Unmerged why);
 std::string_view Says(HostWhy why);
 std::string_view Says(Ungrouped why);
+std::string Says(const LoggedRowGroup& group);
 
 // Why `value`, which `maker` makes and `reader` reads, goes through memory.
 std::string WhyApart(const PlanLog& log, const LoggedGroup& maker, const LoggedGroup& reader, const Instruction& value);

@@ -24,6 +24,9 @@ class TapeBuilder;
 struct CpuKernelOptions {
   int threads = 1;             // at most this many workers run the kernel: sizes its scratch
   EvaluatorOptions evaluator;  // for instructions that no kernel takes
+  // The kernel is one of so many equal parts of a problem; the algorithm is the one that suits the whole, whose bits it
+  // then gives.
+  int64_t parts = 1;
   int64_t runs = 1;  // of the kernel in one of its program, roughly: more of them make up for a longer compilation
 };
 

@@ -30,12 +30,15 @@ int64_t BlocksOf(const plan::RowGroupStep& group) {
   return blocks;
 }
 
-// How many threads run a kernel: those of a block one.
-std::vector<int> ThreadsOf(const plan::ProgramPlan& plan, int threads) {
-  std::vector<int> out(plan.kernels.size(), 1);
+// The blocks of the row groups that run a kernel; 1 for what is launched as a whole.
+std::vector<int64_t> PartsOf(const plan::ProgramPlan& plan) {
+  std::vector<int64_t> out(plan.kernels.size(), 0);
   plan::ForEachStep(plan, [&](const plan::Step& step) {
-    if (const auto* launch = std::get_if<plan::LaunchStep>(&step))
-      out[static_cast<std::size_t>(launch->kernel)] = threads;
+    const auto* group = std::get_if<plan::RowGroupStep>(&step);
+    plan::ForEachLaunchOf(step, [&](const plan::LaunchStep& launch) {
+      int64_t& parts = out[static_cast<std::size_t>(launch.kernel)];
+      parts = group == nullptr || parts == 1 ? 1 : std::max(parts, BlocksOf(*group));
+    });
   });
   return out;
 }
@@ -91,14 +94,16 @@ Result<> CpuPlan::Configure(const Options& options) {
   CpuKernelOptions kernel_options{.threads = kernel_threads_, .evaluator = options.evaluator};
   std::vector<int64_t> runs(plan_->kernels.size(), 0);
   CountRuns(plan_->steps, 1, runs);
-  const std::vector<int> threads_of = ThreadsOf(*plan_, kernel_threads_);
+  const std::vector<int64_t> parts = PartsOf(*plan_);
   int64_t scratch = 0, block_scratch = 0;
   std::size_t most_bindings = 0;
   for (std::size_t k = 0; k < plan_->kernels.size(); ++k) {
     const plan::KernelPlan& kernel = plan_->kernels[k];
     if (kernels_[k] == nullptr || std::holds_alternative<plan::HostKernel>(kernel.body)) {
       kernel_options.runs = std::max<int64_t>(runs[k], 1);
-      kernel_options.threads = threads_of[k];
+      // One thread runs all kernels of a block.
+      kernel_options.threads = parts[k] > 1 ? 1 : kernel_threads_;
+      kernel_options.parts = std::max<int64_t>(parts[k], 1);
       KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> made, CompileKernel(kernel, kernel_options));
       kernels_[k] = std::move(made);
     }

@@ -57,7 +57,7 @@ GemmProblem ProblemOf(const plan::DotKernel& b) {
 
 class DotRun final : public CpuKernel {
  public:
-  static KernelResult Make(const plan::DotKernel& as_planned, int threads) {
+  static KernelResult Make(const plan::DotKernel& as_planned, int threads, int64_t parts) {
     auto out = std::make_unique<DotRun>();
     const bool computes = as_planned.computes_lhs() || as_planned.computes_rhs();
     const plan::DotKernel body = computes ? as_planned : WithBatchesSplit(as_planned);
@@ -70,7 +70,7 @@ class DotRun final : public CpuKernel {
     KRAFLA_ASSIGN(out->epilogue_, Epilogue::Make(body.epilogue, body.accumulate_type, dims));
     out->body_ = body;
     out->body_.epilogue = plan::ElementProgram();
-    KRAFLA_TRY(out->ChooseProduct(threads));
+    KRAFLA_TRY(out->ChooseProduct(threads, parts));
     out->body_.lhs_program = out->body_.rhs_program = plan::ElementProgram();
     int64_t size = RoundUp(std::max(out->product_scratch_, out->epilogue_.scratch_bytes(threads)), 64);
     out->sums_ = size;
@@ -124,7 +124,7 @@ class DotRun final : public CpuKernel {
     return {};
   }
 
-  Result<> ChooseProduct(int threads) {
+  Result<> ChooseProduct(int threads, int64_t parts) {
     const plan::DotKernel& b = body_;
     const GemmProblem p = ProblemOf(b);
     Dims dims = b.batch;
@@ -181,7 +181,7 @@ class DotRun final : public CpuKernel {
       writes_result_ = own_direct;
       return {};
     }
-    if (flops > kSmallFlops && b.k > 0) {
+    if (flops * static_cast<double>(parts) > kSmallFlops && b.k > 0) {
       matmul_ =
           MakeOneDnnMatmul(p, direct ? direct->strides : dense, direct ? direct->storage : b.accumulate_type, threads);
       writes_result_ = direct.has_value() && matmul_ != nullptr;
@@ -217,7 +217,7 @@ class DotRun final : public CpuKernel {
 KernelResult MakeDotKernel(const plan::KernelPlan& plan, const plan::DotKernel& body, const CpuKernelOptions& options) {
   if (std::optional<plan::ElementProgram> loop = UnrolledProduct(body))
     return MakeLoopKernel(plan, {std::move(*loop)}, options);
-  return DotRun::Make(body, options.threads);
+  return DotRun::Make(body, options.threads, options.parts);
 }
 
 }  // namespace krafla::cpu

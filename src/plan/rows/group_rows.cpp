@@ -22,7 +22,8 @@ struct RowGroup {
   std::size_t last = 0;             // the last member's step
   std::set<int> shrunk;             // arrays that shrink to a block
   int64_t row_bytes = 0, saved = 0;
-  std::optional<LoggedRowGroup> refused;
+  const Instruction* next = nullptr;  // as in LoggedRowGroup
+  Ungrouped why_not_next = Ungrouped::kGrouped;
 };
 
 namespace {
@@ -49,14 +50,13 @@ RowGroup GrowGroup(const ProgramPlan& plan, const StepList& list, std::size_t fi
   const auto kernel_of = [&](const LaunchStep& l) -> const KernelPlan& {
     return plan.kernels[static_cast<std::size_t>(l.kernel)];
   };
-  RowGroup out{RowChain(first, launch, kernel_of(launch)), {}, first, {}, 0, 0, std::nullopt};
+  RowGroup out{RowChain(first, launch, kernel_of(launch)), {}, first, {}, 0, 0, nullptr, Ungrouped::kGrouped};
   std::vector<std::size_t> between;
   for (std::size_t s = first + 1; s < list.steps.size() && s - first < kMostSteps; ++s) {
     const LaunchStep* next = LaunchAt(list, s);
     const auto refuse = [&](Ungrouped why) {
-      out.refused = LoggedRowGroup{};
-      out.refused->why = why;
-      out.refused->refused = next != nullptr ? next->instruction : nullptr;
+      out.why_not_next = why;
+      if (next != nullptr) out.next = next->instruction;
     };
     if (next == nullptr) {
       refuse(Ungrouped::kBetween);
@@ -137,6 +137,8 @@ void ModulePlanner::GroupRows(const Scope& scope, std::span<const Slice> argumen
 bool ModulePlanner::MakeRowGroup(const Scope& scope, RowGroup& group, StepList& steps, StepList& out) {
   const RowGroupOptions& options = options_.row_groups;
   LoggedRowGroup logged;
+  logged.next = group.next;
+  logged.why_not_next = group.why_not_next;
   for (const RowChain::Member& m : group.chain.members()) logged.kernels.push_back(m.launch.instruction);
   const auto log = [&](Ungrouped why) {
     logged.why = why;
@@ -150,9 +152,8 @@ bool ModulePlanner::MakeRowGroup(const Scope& scope, RowGroup& group, StepList& 
     for (std::size_t b = 0; b < last.launch.bindings.size(); ++b)
       if (plan_.kernels[static_cast<std::size_t>(last.launch.kernel)].bindings[b].written)
         written += last.launch.bindings[b].size;
-    if (!group.refused || written < options.least_saved) return false;
-    logged.refused = group.refused->refused;
-    return log(group.refused->why);
+    if (group.why_not_next == Ungrouped::kGrouped || written < options.least_saved) return false;
+    return log(group.chain.members().size() > 1 ? Ungrouped::kSaves : group.why_not_next);
   }
   const RowBlocks blocks = ChooseBlocks(group.chain, group.row_bytes, options);
   logged.saved_bytes = group.saved, logged.block_rows = blocks.rows, logged.rows = group.chain.rows();
@@ -224,7 +225,8 @@ RowGroupStep ModulePlanner::RowGroupOf(const RowGroup& group, BlockKernels part,
       for (int64_t& s : strides) s *= element;
       if (from.binding < 0) out.place.size = static_cast<int64_t>(part.grid.size()) * element;
       if (group.shrunk.contains(slice.allocation)) {
-        slice = places.at(slice.allocation);
+        slice.offset = -part.first_row * group.chain.values().at(slice.allocation).width * element;
+        slice = {places.at(slice.allocation).allocation, slice.offset, 0};
         strides = Dims(strides.size(), 0);
       }
       slice.offset += from.first * element;

@@ -51,12 +51,15 @@ RowBlocks ChooseBlocks(const RowChain& chain, int64_t row_bytes, const RowGroupO
   const int64_t extent = digits[out.digit];
   const int64_t most = std::clamp<int64_t>(wanted / out.rows, 1, extent);
   out.part = most;
-  // A divisor, if there is one that is not much smaller.
-  for (int64_t part = most; part > most / 2; --part)
-    if (extent % part == 0) {
+  // A divisor, if there is one that is not much smaller, or else what leaves a block of much the same size.
+  for (int64_t part = most, left_over = 0; part > most / 2; --part) {
+    const int64_t left = extent % part;
+    if (left == 0) {
       out.part = part;
       break;
     }
+    if (2 * left >= part && left_over == 0) out.part = part, left_over = left;
+  }
   out.rows *= out.part;
   return out;
 }
@@ -92,6 +95,8 @@ std::optional<BlockKernels> TakeBlocks(const RowChain& chain, std::size_t digit,
   BlockKernels out;
   out.grid = Dims(digits.begin(), digits.begin() + static_cast<std::ptrdiff_t>(digit));
   out.grid.push_back(extent / part);
+  out.first_row = begin;
+  for (std::size_t d = digit + 1; d < digits.size(); ++d) out.first_row *= digits[d];
   for (const RowChain::Member& m : chain.members()) {
     DigitMember member = IntoDigits(m, digits);
     for (std::size_t f = 0; f < member.digits.size(); ++f) {

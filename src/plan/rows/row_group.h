@@ -27,6 +27,7 @@ bool IsSharedEnough(const RowChain& chain, const RowBlocks& blocks, const RowGro
 // The kernels of the blocks [begin, begin + extent) of the digit, each of `part` indices of it.
 struct BlockKernels {
   Dims grid;
+  int64_t first_row = 0;             // of the first block
   std::vector<BlockKernel> kernels;  // by member
 };
 std::optional<BlockKernels> TakeBlocks(const RowChain& chain, std::size_t digit, int64_t begin, int64_t extent,

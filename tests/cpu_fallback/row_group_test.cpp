@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+// Row groups: chains of kernels that run block of rows by block of rows give the bits of the same kernels one by one.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstring>
+#include <random>
+
+#include "cpu_fallback/executor/cpu_plan.h"
+#include "hlo_io/hlo_text/hlo_text.h"
+#include "passes/pipeline.h"
+#include "plan/plan_log.h"
+#include "plan/planner.h"
+
+namespace krafla {
+namespace {
+
+constexpr std::string_view kRegions = R"(
+max { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+)";
+
+// The softmax of the rows of `in`, an f32 array of dimensions `dims` with rows of the last one, as `out`.
+std::string Softmax(std::string_view in, std::string_view out, const std::vector<int64_t>& dims) {
+  std::string all, rows, kept;
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    all += Format("{}{}", d > 0 ? "," : "", dims[d]);
+    if (d + 1 == dims.size()) break;
+    rows += Format("{}{}", d > 0 ? "," : "", dims[d]);
+    kept += Format("{}{}", d > 0 ? "," : "", d);
+  }
+  return Format(R"(
+  {0}_low = f32[] constant(-inf)
+  {0}_zero = f32[] constant(0)
+  {0}_m = f32[{3}] reduce({1}, {0}_low), dimensions={{{5}}}, to_apply=max
+  {0}_mb = f32[{2}] broadcast({0}_m), dimensions={{{4}}}
+  {0}_d = f32[{2}] subtract({1}, {0}_mb)
+  {0}_e = f32[{2}] exponential({0}_d)
+  {0}_s = f32[{3}] reduce({0}_e, {0}_zero), dimensions={{{5}}}, to_apply=add
+  {0}_sb = f32[{2}] broadcast({0}_s), dimensions={{{4}}}
+  {0} = f32[{2}] divide({0}_e, {0}_sb)
+)",
+                out, in, all, rows, kept, dims.size() - 1);
+}
+
+// Queries q[t,kv,group,hd] over keys and values [s,kv,hd]; `scores` makes x of w, both f32[kv,group,t,s].
+std::string Attention(int64_t t, int64_t s, int64_t kv, int64_t group, int64_t hd, std::string_view type,
+                      std::string_view more_parameters, std::string_view scores) {
+  return Format(R"(HloModule attention
+{8}
+ENTRY main {{
+  q = {5}[{0},{2},{3},{4}] parameter(0)
+  k = {5}[{1},{2},{4}] parameter(1)
+  v = {5}[{1},{2},{4}] parameter(2)
+  {6}
+  d = f32[{2},{0},{3},{1}] dot(q, k), lhs_batch_dims={{1}}, lhs_contracting_dims={{3}}, rhs_batch_dims={{1}}, rhs_contracting_dims={{2}}
+  w = f32[{2},{3},{0},{1}] transpose(d), dimensions={{0,2,1,3}}
+  {7}
+  {9}
+  pc = {5}[{2},{3},{0},{1}] convert(p)
+  o = {5}[{2},{3},{0},{4}] dot(pc, v), lhs_batch_dims={{0}}, lhs_contracting_dims={{3}}, rhs_batch_dims={{1}}, rhs_contracting_dims={{0}}
+  ROOT r = {5}[{0},{2},{3},{4}] transpose(o), dimensions={{2,0,1,3}}
+}})",
+                t, s, kv, group, hd, type, more_parameters, scores, kRegions, Softmax("x", "p", {kv, group, t, s}));
+}
+
+// A scale and a mask that compares the row with the column.
+std::string Masked(int64_t t, int64_t s, int64_t kv, int64_t group, std::string_view direction, std::string_view low) {
+  return Format(R"(
+  scale = f32[] constant(0.25)
+  scales = f32[{2},{3},{0},{1}] broadcast(scale), dimensions={{}}
+  scaled = f32[{2},{3},{0},{1}] multiply(w, scales)
+  row = s32[{0},{1}] iota(), iota_dimension=0
+  column = s32[{0},{1}] iota(), iota_dimension=1
+  keep = pred[{0},{1}] compare(row, column), direction={4}
+  keeps = pred[{2},{3},{0},{1}] broadcast(keep), dimensions={{2,3}}
+  low = f32[] constant({5})
+  lows = f32[{2},{3},{0},{1}] broadcast(low), dimensions={{}}
+  x = f32[{2},{3},{0},{1}] select(keeps, scaled, lows)
+)",
+                t, s, kv, group, direction, low);
+}
+
+plan::RowGroupOptions SmallBlocks(int64_t block_bytes) {
+  return {.enabled = true, .least_saved = 1, .block_bytes = block_bytes, .few_rows = 8, .many_rows = 8};
+}
+
+Result<std::unique_ptr<CpuPlan>> CompileRows(std::string_view text, const plan::RowGroupOptions& options, int threads,
+                                             plan::PlanLog* log = nullptr) {
+  KRAFLA_ASSIGN(std::unique_ptr<Module> module, ParseHloText(text));
+  KRAFLA_TRY(Verify(*module));
+  KRAFLA_TRY(RunPipeline(*module));
+  KRAFLA_ASSIGN(VerifiedModule verified, VerifiedModule::Make(std::move(module)));
+  plan::PlanOptions plan_options;
+  plan_options.row_groups = options;
+  plan_options.fusion.log = log;
+  plan_options.fusion.computed_operands = true;
+  KRAFLA_ASSIGN(plan::ProgramPlan plan, plan::PlanProgram(std::move(verified), plan_options));
+  return CpuPlan::Create(std::move(plan), {.threads = threads});
+}
+
+// Numbers from -2 to 2, of every type.
+std::vector<std::vector<std::byte>> NumbersFor(const plan::ProgramPlan& plan) {
+  std::mt19937 random(7);
+  std::vector<std::vector<std::byte>> out;
+  for (const Shape& shape : plan.arguments) {
+    const auto width = static_cast<std::size_t>(StorageBytes(shape.element_type()));
+    std::vector<std::byte> bytes(static_cast<std::size_t>(shape.byte_size()));
+    for (std::size_t at = 0; at < bytes.size(); at += width) {
+      const float number = static_cast<float>(random() % 4096) / 1024 - 2;
+      uint32_t bits = shape.element_type() == ElementType::kPred ? random() % 2 : random() % 5;
+      if (shape.element_type() == ElementType::kF32) bits = std::bit_cast<uint32_t>(number);
+      if (shape.element_type() == ElementType::kBF16) bits = std::bit_cast<uint32_t>(number) >> 16;
+      std::memcpy(bytes.data() + at, &bits, width);
+    }
+    out.push_back(std::move(bytes));
+  }
+  return out;
+}
+
+std::vector<std::vector<std::byte>> RunRows(CpuPlan& executable) {
+  const auto arguments = NumbersFor(executable.plan());
+  std::vector<const std::byte*> given;
+  for (const auto& a : arguments) given.push_back(a.data());
+  std::vector<std::vector<std::byte>> out;
+  for (const Shape& r : executable.plan().results) out.emplace_back(static_cast<std::size_t>(r.byte_size()));
+  std::vector<std::byte*> to;
+  for (auto& r : out) to.push_back(r.data());
+  const Result<> status = executable.Run(given, to);
+  EXPECT_TRUE(status) << status.error().ToString();
+  return out;
+}
+
+int GroupsOf(const plan::StepList& list) {
+  int groups = 0;
+  for (const plan::Step& step : list.steps) {
+    groups += std::holds_alternative<plan::RowGroupStep>(step);
+    if (const auto* loop = std::get_if<plan::WhileStep>(&step)) groups += GroupsOf(*loop->body);
+  }
+  return groups;
+}
+
+// Compares blocks of several sizes, on one thread and on three, with the kernels one by one. `groups`: that there are
+// at least.
+void ExpectSameRows(std::string_view text, int groups) {
+  auto whole = CompileRows(text, {}, 1);
+  ASSERT_TRUE(whole) << whole.error().ToString();
+  ASSERT_EQ(GroupsOf((*whole)->plan().steps), 0);
+  const auto expected = RunRows(**whole);
+  for (const int64_t block_bytes : {1, 6000, 30000})
+    for (const int threads : {1, 3}) {
+      auto grouped = CompileRows(text, SmallBlocks(block_bytes), threads);
+      ASSERT_TRUE(grouped) << grouped.error().ToString();
+      EXPECT_GE(GroupsOf((*grouped)->plan().steps), groups) << plan::ToString((*grouped)->plan());
+      EXPECT_LE((*grouped)->plan().arena_size, (*whole)->plan().arena_size);
+      for (int run = 0; run < 2; ++run) EXPECT_EQ(RunRows(**grouped), expected) << "blocks of " << block_bytes;
+    }
+}
+
+TEST(RowGroupTest, CausalAttention) {
+  for (std::string_view type : {"f32", "bf16"})
+    for (std::string_view low : {"-inf", "-2.3819763e+38"})
+      ExpectSameRows(Attention(96, 96, 2, 3, 32, type, "", Masked(96, 96, 2, 3, "GE", low)), 1);
+}
+
+// 101 rows fall into no equal blocks.
+TEST(RowGroupTest, RowsThatAreLeftOver) {
+  ExpectSameRows(Attention(101, 67, 2, 3, 32, "f32", "", Masked(101, 67, 2, 3, "LT", "-1e30")), 1);
+  ExpectSameRows(Attention(127, 64, 1, 1, 64, "bf16", "", Masked(127, 64, 1, 1, "GE", "-inf")), 1);
+}
+
+TEST(RowGroupTest, BiasesAndSoftCaps) {
+  ExpectSameRows(Attention(48, 64, 2, 2, 32, "bf16", "slope = f32[2,2] parameter(3)", R"(
+  slopes = f32[2,2,48,64] broadcast(slope), dimensions={0,1}
+  row = s32[48,64] iota(), iota_dimension=0
+  column = s32[48,64] iota(), iota_dimension=1
+  far = s32[48,64] subtract(column, row)
+  farf = f32[48,64] convert(far)
+  fars = f32[2,2,48,64] broadcast(farf), dimensions={2,3}
+  bias = f32[2,2,48,64] multiply(slopes, fars)
+  biased = f32[2,2,48,64] add(w, bias)
+  cap = f32[] constant(5)
+  caps = f32[2,2,48,64] broadcast(cap), dimensions={}
+  part = f32[2,2,48,64] divide(biased, caps)
+  bent = f32[2,2,48,64] tanh(part)
+  x = f32[2,2,48,64] multiply(bent, caps)
+)"),
+                 1);
+}
+
+// A mask that is an argument, and a bias that rows read by another order.
+TEST(RowGroupTest, MasksFromMemory) {
+  ExpectSameRows(Attention(48, 64, 2, 2, 32, "f32", R"(mask = pred[48,64] parameter(3)
+  table = f32[48,2,2,64] parameter(4))",
+                           R"(
+  masks = pred[2,2,48,64] broadcast(mask), dimensions={2,3}
+  rev = f32[48,2,2,64] reverse(table), dimensions={0}
+  bias = f32[2,2,48,64] transpose(rev), dimensions={1,2,0,3}
+  biased = f32[2,2,48,64] add(w, bias)
+  low = f32[] constant(-1e9)
+  lows = f32[2,2,48,64] broadcast(low), dimensions={}
+  x = f32[2,2,48,64] select(masks, biased, lows)
+)"),
+                 1);
+}
+
+// Rows that read a table by an index that no stride says: quotients, a pad, a gather.
+TEST(RowGroupTest, IndicesThatAreNotAffine) {
+  ExpectSameRows(Attention(96, 64, 1, 2, 32, "f32", R"(table = f32[25,64] parameter(3)
+  shifted = f32[92,64] parameter(4)
+  which = s32[96,1] parameter(5))",
+                           R"(
+  row = s32[96] iota(), iota_dimension=0
+  three = s32[] constant(4)
+  threes = s32[96] broadcast(three), dimensions={}
+  at = s32[96] divide(row, threes)
+  at1 = s32[96,1] reshape(at)
+  near = f32[96,64] gather(table, at1), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,64}
+  far = f32[96,64] gather(table, which), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,64}
+  zero = f32[] constant(0)
+  padded = f32[96,64] pad(shifted, zero), padding=3_1x0_0
+  sum = f32[96,64] add(near, far)
+  sum2 = f32[96,64] add(sum, padded)
+  sums = f32[1,2,96,64] broadcast(sum2), dimensions={2,3}
+  x = f32[1,2,96,64] add(w, sums)
+)"),
+                 1);
+}
+
+TEST(RowGroupTest, ClassifiersAndLayers) {
+  ExpectSameRows(Format(R"(HloModule head
+{}
+ENTRY main {{
+  x = f32[64,48] parameter(0)
+  w = f32[48,160] parameter(1)
+  x1 = f32[64,160] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  {}
+  u = f32[160,32] parameter(2)
+  r = f32[64,32] dot(p, u), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  ROOT out = (f32[64,32], f32[64]) tuple(r, p_m)
+}})",
+                        kRegions, Softmax("x1", "p", {64, 160})),
+                 1);
+  ExpectSameRows(R"(HloModule layers
+ENTRY main {
+  x = f32[8,8,48] parameter(0)
+  w = f32[48,160] parameter(1)
+  u = f32[160,32] parameter(2)
+  h = f32[8,8,160] dot(x, w), lhs_contracting_dims={2}, rhs_contracting_dims={0}
+  g = f32[8,8,160] tanh(h)
+  ROOT r = f32[8,8,32] dot(g, u), lhs_contracting_dims={2}, rhs_contracting_dims={0}
+})",
+                 1);
+}
+
+TEST(RowGroupTest, InLoops) {
+  ExpectSameRows(Format(R"(HloModule loop
+{}
+body {{
+  s = (s32[], f32[96,48]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  y = f32[96,48] get-tuple-element(s), index=1
+  x = f32[96,96] dot(y, y), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
+  {}
+  z = f32[96,48] dot(p, y), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  ROOT t = (s32[], f32[96,48]) tuple(next, z)
+}}
+cond {{
+  s = (s32[], f32[96,48]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)
+  ROOT c = pred[] compare(i, n), direction=LT
+}}
+ENTRY main {{
+  y = f32[96,48] parameter(0)
+  zero = s32[] constant(0)
+  start = (s32[], f32[96,48]) tuple(zero, y)
+  end = (s32[], f32[96,48]) while(start), condition=cond, body=body
+  ROOT r = f32[96,48] get-tuple-element(end), index=1
+}})",
+                        kRegions, Softmax("x", "p", {96, 96})),
+                 1);
+}
+
+// What a second result needs stays whole; what reads columns ends the group.
+TEST(RowGroupTest, ColumnsAndOtherReaders) {
+  ExpectSameRows(Format(R"(HloModule columns
+{}
+ENTRY main {{
+  q = f32[96,48] parameter(0)
+  x = f32[96,96] dot(q, q), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
+  {}
+  forth = f32[96,48] dot(p, q), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  back = f32[96,48] dot(p, q), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}
+  ROOT r = (f32[96,48], f32[96,48], f32[96,96]) tuple(forth, back, p)
+}})",
+                        kRegions, Softmax("x", "p", {96, 96})),
+                 1);
+}
+
+// The second product sums over the rows of the softmax.
+TEST(RowGroupTest, SaysWhyNot) {
+  const std::string text = Format(R"(HloModule columns
+{}
+ENTRY main {{
+  q = f32[96,48] parameter(0)
+  k = f32[112,48] parameter(1)
+  d = f32[96,112] dot(q, k), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
+  x = f32[112,96] transpose(d), dimensions={{1,0}}
+  {}
+  e = f32[96,112] transpose(p), dimensions={{1,0}}
+  ROOT r = f32[96,48] dot(e, k), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+}})",
+                                  kRegions, Softmax("x", "p", {112, 96}));
+  ExpectSameRows(text, 1);
+  plan::PlanLog log;
+  auto made = CompileRows(text, SmallBlocks(1), 1, &log);
+  ASSERT_TRUE(made) << made.error().ToString();
+  ASSERT_EQ(log.row_groups.size(), 1u);
+  EXPECT_EQ(log.row_groups[0].kernels.size(), 2u);
+  EXPECT_EQ(log.row_groups[0].why_not_next, plan::Ungrouped::kRows);
+  ASSERT_NE(log.row_groups[0].next, nullptr);
+  EXPECT_EQ(log.row_groups[0].next->opcode(), Opcode::kDot);
+}
+
+}  // namespace
+}  // namespace krafla

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which chains of kernels become row groups, and of what blocks.
+#include <gtest/gtest.h>
+
+#include "plan/plan_check.h"
+#include "plan/plan_log.h"
+#include "plan/rows/row_kernel.h"
+#include "plan/step_runner.h"
+#include "plan_text.h"
+
+namespace krafla::plan {
+namespace {
+
+// The softmax of rows of a product, times another matrix.
+std::string Chain(int64_t rows, int64_t columns) {
+  return Format(R"(HloModule chain
+max {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }}
+ENTRY main {{
+  q = f32[{0},32] parameter(0)
+  k = f32[{1},32] parameter(1)
+  x = f32[{0},{1}] dot(q, k), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
+  low = f32[] constant(-inf)
+  m = f32[{0}] reduce(x, low), dimensions={{1}}, to_apply=max
+  mb = f32[{0},{1}] broadcast(m), dimensions={{0}}
+  d = f32[{0},{1}] subtract(x, mb)
+  e = f32[{0},{1}] exponential(d)
+  ROOT r = f32[{0},32] dot(e, k), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+}})",
+                rows, columns);
+}
+
+PlanOptions Rows(int64_t least_saved, int64_t block_bytes) {
+  PlanOptions out;
+  out.row_groups = {.enabled = true, .least_saved = least_saved, .block_bytes = block_bytes};
+  return out;
+}
+
+std::vector<const RowGroupStep*> GroupsIn(const ProgramPlan& plan) {
+  std::vector<const RowGroupStep*> out;
+  for (const Step& step : plan.steps.steps)
+    if (const auto* group = std::get_if<RowGroupStep>(&step)) out.push_back(group);
+  return out;
+}
+
+TEST(RowGroupPlanTest, WhatLiesBetweenTakesABlock) {
+  auto plan = PlanText(Chain(256, 128), Rows(1, 64 * 128 * 4 * 2));
+  ASSERT_TRUE(plan) << plan.error().ToString();
+  const Result<> checked = CheckPlan(*plan);
+  EXPECT_TRUE(checked) << checked.error().ToString();
+  const auto groups = GroupsIn(*plan);
+  ASSERT_EQ(groups.size(), 1u) << ToString(*plan);
+  EXPECT_EQ(groups[0]->launches.size(), 3u);
+  EXPECT_EQ(groups[0]->grid, Dims({4}));
+  EXPECT_EQ(plan->arena_size, 0);
+  EXPECT_EQ(plan->kernels.size(), 3u) << "the kernels of the whole are gone";
+  EXPECT_EQ(plan->block_bytes, 256 + 2 * 64 * 128 * 4);
+}
+
+TEST(RowGroupPlanTest, RowsThatAreLeftOverAreAGroup) {
+  auto plan = PlanText(Chain(251, 128), Rows(1, 64 * 128 * 4 * 2));
+  ASSERT_TRUE(plan) << plan.error().ToString();
+  const Result<> checked = CheckPlan(*plan);
+  EXPECT_TRUE(checked) << checked.error().ToString();
+  const auto groups = GroupsIn(*plan);
+  ASSERT_EQ(groups.size(), 2u) << ToString(*plan);
+  EXPECT_EQ(groups[0]->grid, Dims({3}));
+  EXPECT_EQ(groups[1]->grid, Dims({1}));
+}
+
+TEST(RowGroupPlanTest, OnlyWhereItIsAGain) {
+  for (const PlanOptions& options : {PlanOptions{}, Rows(int64_t{1} << 20, 1 << 15)}) {
+    auto plan = PlanText(Chain(256, 128), options);
+    ASSERT_TRUE(plan) << plan.error().ToString();
+    EXPECT_TRUE(GroupsIn(*plan).empty());
+  }
+}
+
+// A right operand that lies in no cache is not read again for a few rows.
+TEST(RowGroupPlanTest, RowsShareLargeOperands) {
+  PlanOptions options = Rows(1, 64 * 128 * 4 * 2);
+  options.row_groups.shared_bytes = 1000;
+  PlanLog log;
+  options.fusion.log = &log;
+  auto plan = PlanText(Chain(256, 128), options);
+  ASSERT_TRUE(plan) << plan.error().ToString();
+  EXPECT_TRUE(GroupsIn(*plan).empty());
+  ASSERT_FALSE(log.row_groups.empty());
+  EXPECT_EQ(log.row_groups[0].why, Ungrouped::kShared);
+}
+
+// A plan whose strides lead out of an array is refused.
+TEST(RowGroupPlanTest, StridesAreChecked) {
+  auto plan = PlanText(Chain(256, 128), Rows(1, 64 * 128 * 4 * 2));
+  ASSERT_TRUE(plan) << plan.error().ToString();
+  for (Step& step : plan->steps.steps)
+    if (auto* group = std::get_if<RowGroupStep>(&step)) group->grid = Dims({5});
+  EXPECT_FALSE(CheckPlan(*plan));
+}
+
+// out[i, j] = in[j, i] over blocks of i.
+TEST(RowKernelTest, TakesABlock) {
+  auto plan = PlanText(R"(HloModule m
+ENTRY main {
+  a = f32[12,8] parameter(0)
+  row = s32[8,12] iota(), iota_dimension=0
+  f = f32[8,12] convert(row)
+  t = f32[8,12] transpose(a), dimensions={1,0}
+  ROOT s = f32[8,12] add(t, f)
+})");
+  ASSERT_TRUE(plan) << plan.error().ToString();
+  const KernelPlan& whole = plan->kernels.at(0);
+  ASSERT_EQ(FreeDims(whole), Dims({8, 12}));
+  const auto block = TakeBlock(SplitFree(whole, 0, 2), std::vector<int>{0, -1, -1}, Dims({4}));
+  ASSERT_TRUE(block.has_value());
+  EXPECT_EQ(FreeDims(block->kernel), Dims({2, 12}));
+  std::vector<std::string> loads;
+  for (std::size_t b = 0; b < block->bindings.size(); ++b) {
+    const BlockKernel::From& from = block->bindings[b];
+    const Binding& binding = block->kernel.bindings[b];
+    loads.push_back(Format("{}+{} by {}: {}{}", from.binding, from.first, from.strides[0], binding.element_count,
+                           binding.written ? " written" : ""));
+  }
+  EXPECT_EQ(loads, (std::vector<std::string>{"-1+0 by 0: 1", "0+0 by 2: 90", "1+0 by 24: 24 written"}));
+}
+
+}  // namespace
+}  // namespace krafla::plan
