@@ -51,10 +51,12 @@ stage_tsan() { scripts/test.sh --preset tsan --without-jax -R '^(base|threads|cp
 fuzz_seeds() {
   local seeds=build/fuzz/seeds file form
   rm -rf $seeds
-  mkdir -p $seeds/{hlo,proto,mlir,mlirbc}
+  mkdir -p $seeds/{hlo,proto,mlir,mlirbc,onnx}
   build/fuzz/tests/fuzz/random_module --write $seeds/hlo --seed 1 --count 60 >/dev/null || return 1
   mv $seeds/hlo/*.pb $seeds/proto/ && rm -f $seeds/hlo/*.npz || return 1
   cp tests/regress/*.hlo $seeds/hlo/ || return 1
+  local python
+  if python=$(scripts/python_environment.sh onnx); then "$python" tests/onnx/backend_test.py --write $seeds/onnx || return 1; fi
   for form in mlir mlirbc; do
     for file in tests/models/*/module.$form; do cp "$file" "$seeds/$form/$(basename "$(dirname "$file")").$form"; done
   done
@@ -62,7 +64,7 @@ fuzz_seeds() {
 stage_fuzz() {
   local pair fuzzer failed=()
   cmake --preset fuzz >/dev/null && cmake --build --preset fuzz && fuzz_seeds || return 1
-  for pair in hlo_text:hlo hlo_proto:proto stablehlo_text:mlir stablehlo_bytecode:mlirbc program:hlo; do
+  for pair in hlo_text:hlo hlo_proto:proto stablehlo_text:mlir stablehlo_bytecode:mlirbc program:hlo onnx:onnx; do
     fuzzer=${pair%:*}
     echo "== ${fuzzer}_fuzz"
     mkdir -p "build/fuzz/corpus/$fuzzer"
@@ -71,7 +73,7 @@ stage_fuzz() {
       -rss_limit_mb=4096 -artifact_prefix="build/fuzz/$fuzzer-" "build/fuzz/corpus/$fuzzer" "build/fuzz/seeds/${pair#*:}" ||
       failed+=("$fuzzer")
   done
-  echo "5 fuzzers, ${#failed[@]} with findings ${failed[*]}"
+  echo "6 fuzzers, ${#failed[@]} with findings ${failed[*]}"
   [ ${#failed[@]} = 0 ]
 }
 stage_new_op() {

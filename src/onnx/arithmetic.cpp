@@ -85,7 +85,7 @@ XlaOp Filled(XlaBuilder* b, ElementType type, std::span<const int64_t> dims, dou
   return Broadcast(Number(b, type, value), Ints(dims.begin(), dims.end()));
 }
 namespace {
-int BitsOf(ElementType type) { return type == U4 || type == S4 ? 4 : 8 * StorageBytes(type); }
+int BitsOf(ElementType type) { return type == PRED ? 8 : BitWidth(type); }
 }  // namespace
 bool IsSmallFloat(ElementType type) { return krafla::IsFloat(type) && StorageBytes(type) < 4; }
 XlaOp Lowest(XlaBuilder* b, ElementType type) {

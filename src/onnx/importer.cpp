@@ -195,6 +195,11 @@ void Importer::EmitFunction(const Function& function, const Node& node, Scope& s
   }
 }
 
+void Importer::Fail(const Node& node, Scope& scope) {
+  for (const std::string& output : node.outputs)
+    if (!output.empty()) scope.values[output] = Value{.shape = {}, .literal = nullptr, .op = {}, .failed = true};
+}
+
 void Importer::EmitNode(const Node& node, Scope& scope) {
   if (++emitted_ > kMaxNodes) Refuse("The model unfolds to more than {} nodes.", kMaxNodes);
   std::vector<const Value*> inputs;
@@ -205,20 +210,20 @@ void Importer::EmitNode(const Node& node, Scope& scope) {
       if (scope.depth == 0 || scope.parent != nullptr) Reject("The input '{}' is made by no node before it.", name);
     }
     inputs.push_back(value);
-    if (value != nullptr && value->failed) {  // told where it failed
-      for (const std::string& output : node.outputs)
-        if (!output.empty()) scope.values[output] = Value{.shape = {}, .literal = nullptr, .op = {}, .failed = true};
-      return;
-    }
   }
-  for (const Function& function : model_.functions)
-    if (function.name == node.op_type && function.domain == node.domain) return EmitFunction(function, node, scope);
+  const auto function = std::ranges::find_if(
+      model_.functions, [&](const Function& f) { return f.name == node.op_type && f.domain == node.domain; });
+  const bool is_function = function != model_.functions.end();
   auto opset = scope.opsets->find(node.domain);
   const int64_t version = opset != scope.opsets->end() ? opset->second : node.domain.empty() ? 0 : 1;
-  if (version == 0) Reject("The model does not say which opset of the operators it uses.");
+  if (version == 0 && !is_function) Reject("The model does not say which opset of the operators it uses.");
   std::string why;
-  const OpRow* row = FindOp(node.domain, node.op_type, version, why);
-  if (row == nullptr) Refuse("{}", why);
+  const OpRow* row = is_function ? nullptr : FindOp(node.domain, node.op_type, version, why);
+  if (row == nullptr && !is_function) Refuse("{}", why);
+  // What failed was told where it did; an operator that is not known is told in any case.
+  if (std::ranges::any_of(inputs, [](const Value* value) { return value != nullptr && value->failed; }))
+    return Fail(node, scope);
+  if (is_function) return EmitFunction(*function, node, scope);
   scope.builder->SetOpMetadata({.op_type = FullName(node), .op_name = node.name, .source_file = {}, .source_line = 0});
   std::vector<Value> results = RunOperator(node, version, row->function, inputs, scope);
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
@@ -240,8 +245,7 @@ void Importer::EmitNodes(const std::vector<Node>& nodes, Scope& scope, bool is_m
       std::string name = node.name.empty() && !node.outputs.empty() ? node.outputs[0] : node.name;
       unsupported_.push_back(
           {std::move(name), FullName(node), failure->message(), opset != scope.opsets->end() ? opset->second : 0});
-      for (const std::string& output : node.outputs)
-        if (!output.empty()) scope.values[output] = Value{.shape = {}, .literal = nullptr, .op = {}, .failed = true};
+      Fail(node, scope);
     }
     if (is_main && options_.progress) options_.progress(++done_, nodes.size());
   }

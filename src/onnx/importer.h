@@ -50,6 +50,8 @@ class Importer {
   Result<Shape> ShapeOfInput(const ValueInfo& info, std::vector<std::string>& missing) const;
   void EmitNodes(const std::vector<Node>& nodes, Scope& scope, bool is_main);
   void EmitNode(const Node& node, Scope& scope);
+  // What the node would make was refused.
+  static void Fail(const Node& node, Scope& scope);
   void EmitFunction(const Function& function, const Node& node, Scope& scope);
   std::vector<Value> RunOperator(const Node& node, int64_t opset, Outputs (*function)(Call&),
                                  const std::vector<const Value*>& inputs, Scope& scope);

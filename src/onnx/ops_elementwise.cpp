@@ -216,6 +216,30 @@ Outputs OnWhere(Call& c) {
   return {Select(BroadcastTo(p, dims), BroadcastTo(x, dims), BroadcastTo(y, dims))};
 }
 namespace {
+// A power of two alone: the exponent's bits, rounded by what the fraction is; the sign is lost.
+XlaOp ToE8M0(Call& c, XlaOp x) {
+  const std::string mode = c.Text("round_mode", "up");
+  const XlaOp bits = BitcastConvertType(x, U32);
+  const XlaOp exponent = And(ShiftRightLogical(bits, Like(bits, 23)), Like(bits, 255));
+  const XlaOp fraction = And(bits, Like(bits, 0x7fffff));
+  XlaOp up;
+  if (mode == "up") {
+    up = Ne(fraction, Like(bits, 0));
+  } else if (mode == "nearest") {
+    // Half goes up where the number is not below the least power.
+    const XlaOp half = Like(bits, 0x400000);
+    up = Or(Gt(fraction, half), And(Eq(fraction, half), Ne(exponent, Like(bits, 0))));
+  } else if (mode != "down") {
+    Reject("A rounding mode '{}'.", mode);
+  }
+  XlaOp out = exponent;
+  if (mode != "down") {
+    const double last = c.Int("saturate", 1) != 0 ? 254 : 255;
+    up = And(up, Lt(exponent, Like(bits, last)));
+    out = Add(exponent, Convert(up, U32));
+  }
+  return BitcastConvertType(Convert(out, U8), F8E8M0FNU);
+}
 XlaOp CastTo(Call& c, XlaOp x, ElementType to) {
   const ElementType from = TypeOf(x);
   if (from == to) return x;
@@ -227,11 +251,9 @@ XlaOp CastTo(Call& c, XlaOp x, ElementType to) {
     const XlaOp wide = Convert(x, work);
     return Convert(Select(Ne(wide, wide), wide, ClampTo(wide, -most, most)), to);
   }
-  // A float goes to a 4-bit integer by saturation, as the standard has it; to others by truncation.
-  if (IsFloat(from) && (to == S4 || to == U4))
-    return Convert(RoundNearestEven(ClampTo(Convert(x, F32), to == S4 ? -8 : 0, to == S4 ? 7 : 15)), to);
+  if (to == F8E8M0FNU && IsFloat(from)) return ToE8M0(c, Convert(x, F32));
   // Of what does not fit, the low bits, as a C compiler makes of it on x86 and ONNX Runtime gives.
-  if (IsFloat(from) && (to == U8 || to == S8 || to == U16 || to == S16)) return Convert(Convert(x, S32), to);
+  if (IsFloat(from) && IsIntegral(to) && BitsOf(to) < 32) return Convert(Convert(x, S32), to);
   return Convert(x, to);
 }
 }  // namespace

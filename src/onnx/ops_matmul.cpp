@@ -247,17 +247,24 @@ XlaOp Masked(Call& c, XlaOp score) {
     ends = BroadcastInDim(Convert(c.In(6), S64), ds, {0});
     score = Select(Lt(Iota(c.b, index, 3), ends), score, none);
   }
-  if (c.Int("is_causal", 0) == 0) return score;
+  const bool is_causal = c.Int("is_causal", 0) != 0;
+  const int64_t left = c.Int("left_window_size", -1), right = c.Int("right_window_size", -1);  // since opset 25
+  if (left < -1 || right < -1) Reject("A window of {} and {} positions.", left, right);
+  if (!is_causal && left < 0 && right < 0) return score;
   const XlaOp rows = Iota(c.b, index, 2), columns = Iota(c.b, index, 3);
   const int64_t past = c.Has(4) ? c.ShapeOf(4).dim(2) : 0;
   const XlaOp offset =
       c.Has(6) ? Sub(ends, Like(ends, static_cast<double>(ds[2]))) : Filled(c.b, S64, ds, static_cast<double>(past));
-  return Select(Le(columns, Add(rows, offset)), score, none);
+  const XlaOp place = Add(rows, offset);
+  if (is_causal) score = Select(Le(columns, place), score, none);
+  if (left >= 0) score = Select(Le(Sub(place, columns), Filled(c.b, S64, ds, static_cast<double>(left))), score, none);
+  if (right >= 0)
+    score = Select(Le(Sub(columns, place), Filled(c.b, S64, ds, static_cast<double>(right))), score, none);
+  return score;
 }
 }  // namespace
 // Since opset 23.
 Outputs OnAttention(Call& c) {
-  if (c.opset > 26) Refuse("Attention of opset {} (with windows) is not supported.", c.opset);
   XlaOp q = c.In(0), k = c.In(1), v = c.In(2);
   const ElementType type = TypeOf(q);
   const bool flat = RankOf(q) == 3;
@@ -281,9 +288,9 @@ Outputs OnAttention(Call& c) {
   matched[0] = score;
   const double cap = c.Float("softcap", 0);
   if (cap != 0) score = Mul(Tanh(Div(score, Like(score, cap))), Like(score, cap));
-  matched[2] = score;
-  score = Masked(c, score);
   matched[1] = score;
+  score = Masked(c, score);
+  matched[2] = score;
   const ElementType work = IsSmallFloat(type) ? F32 : type;
   // A row that sees nothing gives zeros.
   const XlaOp seen = Gt(ReduceBy(Fold::kMax, score, Ints{3}, true), Lowest(c.b, type));

@@ -21,6 +21,8 @@ Bounds BoundsOf(ElementType type) {
   if (type == S16) return {-32768, 32767};
   if (type == U4) return {0, 15};
   if (type == S4) return {-8, 7};
+  if (type == U2) return {0, 3};
+  if (type == S2) return {-2, 1};
   if (type == F8E4M3FN) return {-448, 448};
   if (type == F8E4M3FNUZ) return {-240, 240};
   if (type == F8E5M2 || type == F8E5M2FNUZ) return {-57344, 57344};

@@ -55,7 +55,8 @@ Outputs OnDft(Call& c) {
   const int64_t axis = Axis(given, rank);
   const bool inverse = c.Int("inverse", 0) != 0, half = c.Int("onesided", 0) != 0;
   if (axis == rank - 1) Reject("The axis is that of real and imaginary parts.");
-  const int64_t n = c.Has(1) ? c.KnownInts(1, "the length").at(0) : d[static_cast<std::size_t>(axis)];
+  const int64_t along = d[static_cast<std::size_t>(axis)];
+  const int64_t n = c.Has(1) ? c.KnownInts(1, "the length").at(0) : inverse && half ? 2 * (along - 1) : along;
   if (n <= 0) Reject("A length of {}.", n);
   const int64_t read = inverse && half ? n / 2 + 1 : n;
   auto part = [&](int64_t i) {

@@ -43,28 +43,38 @@ constexpr TypeRow kTypes[] = {
     {"INT4", ElementType::kS4},
     {"FLOAT4E2M1", ElementType::kF4E2M1FN},
     {"FLOAT8E8M0", ElementType::kF8E8M0FNU},
+    {"UINT2", ElementType::kU2},
+    {"INT2", ElementType::kS2},
 };
 
-bool IsNibble(ElementType type) {
-  return type == ElementType::kU4 || type == ElementType::kS4 || type == ElementType::kF4E2M1FN;
+// Elements a byte: of the types that are packed, the lowest bits first.
+std::size_t ElementsInByte(ElementType type) {
+  if (type == ElementType::kU2 || type == ElementType::kS2) return 4;
+  return type == ElementType::kU4 || type == ElementType::kS4 || type == ElementType::kF4E2M1FN ? 2 : 1;
 }
-
-// Two elements a byte, the low half first.
+bool IsPacked(ElementType type) { return ElementsInByte(type) > 1; }
+std::size_t PackedBytes(ElementType type, std::size_t elements) {
+  const std::size_t each = ElementsInByte(type);
+  return elements / each + (elements % each != 0 ? 1 : 0);
+}
 void Unpack(std::span<const std::byte> packed, ElementType type, std::span<std::byte> out) {
+  const std::size_t each = ElementsInByte(type), bits = 8 / each;
+  const bool is_signed = type == ElementType::kS4 || type == ElementType::kS2;
   for (std::size_t i = 0; i < out.size(); ++i) {
-    auto nibble = static_cast<uint8_t>((std::to_integer<uint8_t>(packed[i / 2]) >> (i % 2 * 4)) & 15);
-    if (type == ElementType::kS4 && nibble >= 8) nibble = static_cast<uint8_t>(nibble | 0xf0);
-    out[i] = std::byte{nibble};
+    const unsigned shifted = std::to_integer<unsigned>(packed[i / each]) >> (i % each * bits);
+    unsigned value = shifted & ((1u << bits) - 1);
+    if (is_signed && value >> (bits - 1) != 0) value |= 0xffu << bits;
+    out[i] = static_cast<std::byte>(value);
   }
 }
 
 Result<> FromRaw(std::span<const std::byte> raw, Literal& out, const std::string& name) {
   const ElementType type = out.shape().element_type();
-  const std::size_t want = IsNibble(type) ? (out.bytes().size() + 1) / 2 : out.bytes().size();
+  const std::size_t want = PackedBytes(type, out.bytes().size());  // those that are packed take a byte each here
   if (raw.size() != want)
     return InvalidArgument("The tensor '{}' of {} must have {} bytes of data; it has {}.", name,
                            out.shape().ToString(false), want, raw.size());
-  if (IsNibble(type)) Unpack(raw, type, out.bytes());
+  if (IsPacked(type)) Unpack(raw, type, out.bytes());
   else if (want > 0) std::memcpy(out.bytes().data(), raw.data(), want);
   if (type == ElementType::kPred)
     for (std::byte& b : out.bytes()) b = b == std::byte{0} ? std::byte{0} : std::byte{1};
@@ -83,7 +93,7 @@ Result<> FromLists(const Tensor& tensor, Literal& out) {
   const bool is_complex = type == ElementType::kC64 || type == ElementType::kC128;
   const bool is_double = type == ElementType::kF64 || type == ElementType::kC128;
   const bool is_float = type == ElementType::kF32 || type == ElementType::kC64;
-  const std::size_t want = is_complex ? 2 * count : IsNibble(type) ? (count + 1) / 2 : count;
+  const std::size_t want = is_complex ? 2 * count : PackedBytes(type, count);
   const std::size_t have = is_double ? tensor.doubles.size() : is_float ? tensor.floats.size() : tensor.ints.size();
   if (have != want)
     return InvalidArgument("The tensor '{}' of {} must have {} elements of data; it has {}.", tensor.name,
@@ -92,7 +102,7 @@ Result<> FromLists(const Tensor& tensor, Literal& out) {
     if (want > 0) std::memcpy(out.bytes().data(), tensor.doubles.data(), want * sizeof(double));
   } else if (is_float) {
     if (want > 0) std::memcpy(out.bytes().data(), tensor.floats.data(), want * sizeof(float));
-  } else if (IsNibble(type)) {
+  } else if (IsPacked(type)) {
     std::vector<std::byte> packed;
     for (int64_t value : tensor.ints) packed.push_back(static_cast<std::byte>(value & 0xff));
     Unpack(packed, type, out.bytes());
@@ -147,6 +157,19 @@ Result<std::string> PathInside(const std::string& folder, const Tensor& tensor) 
   return full.string();
 }
 
+Result<> ReadInto(const std::string& path, const Tensor& tensor, Literal& out) {
+  KRAFLA_ASSIGN(const int64_t offset, NumberOf(tensor, "offset", 0));
+  KRAFLA_ASSIGN(const InputFile file, InputFile::Open(path));
+  KRAFLA_ASSIGN(const int64_t length, NumberOf(tensor, "length", std::max<int64_t>(file.size() - offset, 0)));
+  const auto end = CheckedAdd(offset, length);
+  if (!end || *end > file.size())
+    return DataLoss("It lies at bytes {} to {} + {} of '{}', which has {} bytes.", offset, offset, length, path,
+                    file.size());
+  std::vector<std::byte> bytes(static_cast<std::size_t>(length));
+  KRAFLA_TRY(file.ReadAt(offset, bytes.data(), bytes.size()));
+  return FromRaw(bytes, out, tensor.name);
+}
+
 Result<> FromFile(const Tensor& tensor, const std::string& folder, Literal& out) {
   if (folder.empty())
     return InvalidArgument(
@@ -154,16 +177,9 @@ Result<> FromFile(const Tensor& tensor, const std::string& folder, Literal& out)
         "beside it.",
         tensor.name);
   KRAFLA_ASSIGN(const std::string path, PathInside(folder, tensor));
-  KRAFLA_ASSIGN(const int64_t offset, NumberOf(tensor, "offset", 0));
-  KRAFLA_ASSIGN(const InputFile file, InputFile::Open(path));
-  KRAFLA_ASSIGN(const int64_t length, NumberOf(tensor, "length", std::max<int64_t>(file.size() - offset, 0)));
-  const auto end = CheckedAdd(offset, length);
-  if (!end || *end > file.size())
-    return DataLoss("The tensor '{}' lies at bytes {} to {} + {} of '{}', which has {} bytes.", tensor.name, offset,
-                    offset, length, path, file.size());
-  std::vector<std::byte> bytes(static_cast<std::size_t>(length));
-  KRAFLA_TRY(file.ReadAt(offset, bytes.data(), bytes.size()));
-  return FromRaw(bytes, out, tensor.name);
+  auto read = ReadInto(path, tensor, out);
+  if (!read) return Failure(std::move(read).error().WithContext(Format("while reading the tensor '{}'", tensor.name)));
+  return {};
 }
 
 }  // namespace
@@ -188,7 +204,7 @@ Result<Literal> ToLiteral(const Tensor& tensor, const std::string& folder) {
   if (!tensor.is_external) {
     const std::size_t stored =
         tensor.raw.size() + tensor.floats.size() * 4 + tensor.doubles.size() * 8 + tensor.ints.size() * 8;
-    if (shape.byte_size() > 0 && static_cast<std::size_t>(shape.byte_size()) / 2 > stored)
+    if (shape.byte_size() > 0 && static_cast<std::size_t>(shape.byte_size()) / 4 > stored)
       return InvalidArgument("The tensor '{}' of {} has {} bytes of data.", tensor.name, shape.ToString(false), stored);
   }
   KRAFLA_ASSIGN(Literal out, Literal::Create(shape));

@@ -26,7 +26,7 @@ from onnx import numpy_helper
 import onnx.backend.test.loader as loader
 
 # What is left out before it is run, by what the graph has in it.
-NEWEST = 25
+NEWEST = 28
 NO_TENSORS = ("strings, sequences, maps or optional values", "another domain than ONNX's own",
               f"an opset after {NEWEST}")
 
@@ -69,14 +69,15 @@ def run(command):
     return done.returncode, done.stdout, done.stderr
 
 
+SMALL_INTEGERS = ("int4", "uint4", "int2", "uint2")
+
+
 def as_stored(array):
     """What an .npz holds of it: types that NumPy has not go by their bits."""
-    if array.dtype.kind == "V" or array.dtype.name in ("bfloat16",) or array.dtype.name.startswith("float8"):
+    if array.dtype.name in SMALL_INTEGERS:
+        return array.astype(np.int8 if array.dtype.name.startswith("int") else np.uint8)
+    if array.dtype.kind == "V" or array.dtype.name.startswith(("bfloat", "float8", "float4")):
         return array.view(np.uint16 if array.dtype.itemsize == 2 else np.uint8)
-    if array.dtype.name in ("int4", "float4_e2m1fn"):
-        return array.astype(np.int8) if array.dtype.name == "int4" else array.view(np.uint8)
-    if array.dtype.name == "uint4":
-        return array.astype(np.uint8)
     return array
 
 
@@ -84,7 +85,7 @@ def is_close(got, want, rtol, atol):
     if got.shape != want.shape:
         return f"shape {got.shape}, not {want.shape}"
     name = want.dtype.name
-    if want.dtype.kind in "biu" or name in ("int4", "uint4"):
+    if want.dtype.kind in "biu" or name in SMALL_INTEGERS:
         return None if np.array_equal(as_stored(want), got) else "other integers"
     if name == "bfloat16" or name.startswith("float8") or name.startswith("float4"):
         got = got.view(want.dtype)
@@ -180,7 +181,8 @@ def one(krafla, device, case, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("krafla")
+    parser.add_argument("krafla", nargs="?")
+    parser.add_argument("--write", metavar="FOLDER", type=pathlib.Path, help="only write the tests' models, as seeds of a fuzzer")
     parser.add_argument("-d", "--device", default="cpu")
     parser.add_argument("--filter", default="*")
     parser.add_argument("--every", type=int, default=1, help="only each N-th test")
@@ -192,6 +194,13 @@ def main():
     warnings.simplefilter("ignore")
     cases = [c for c in loader.load_model_tests(kind="node") if fnmatch.fnmatch(c.name, options.filter)]
     cases = sorted(cases, key=lambda c: c.name)[::options.every]
+    if options.write:
+        for case in cases:
+            if case.model is not None:
+                (options.write / f"{case.name}.onnx").write_bytes(case.model.SerializeToString())
+        return 0
+    if options.krafla is None:
+        parser.error("KRAFLA, the command, is missing")
     rows = {}
     with tempfile.TemporaryDirectory() as temporary, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         def guarded(case):

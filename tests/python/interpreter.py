@@ -10,11 +10,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
 def candidates():
-    """KRAFLA_PYTHON alone where it is set; else this interpreter, then the one of scripts/python_environment.sh."""
-    if os.environ.get("KRAFLA_PYTHON"):
-        return [os.environ["KRAFLA_PYTHON"]]
-    own = ROOT / ".cache/jax/bin/python"
-    return [sys.executable] + [str(own)] * own.exists()
+    """KRAFLA_PYTHON where it is set, else this interpreter; then those of scripts/python_environment.sh."""
+    own = [ROOT / ".cache" / name / "bin/python" for name in ("jax", "onnx")]
+    first = os.environ.get("KRAFLA_PYTHON")
+    # A path of the user's is for what they want to be tested; ONNX is in an environment of its own.
+    return [first, str(own[1])] if first else [sys.executable, *map(str, own)]
 
 
 def lacks(python, modules):
@@ -30,11 +30,11 @@ def lacks(python, modules):
 def with_modules(modules, what):
     """The first interpreter that has all of `modules`; where none has, says that `what` is skipped, and why, and ends."""
     missing = {}
-    for python in candidates():
+    for python in filter(os.path.exists, candidates()):
         missing[python] = lacks(python, modules)
         if not missing[python]:
             return python
     reasons = "; ".join(f"{python} has no module {', '.join(names)}" for python, names in missing.items())
-    print(f"SKIPPED: {what}: {reasons} (scripts/python_environment.sh jax makes an environment that has all, and "
-          "KRAFLA_PYTHON names another interpreter)")
+    print(f"SKIPPED: {what}: {reasons} (scripts/python_environment.sh jax and onnx make environments that have all, "
+          "and KRAFLA_PYTHON names another interpreter)")
     sys.exit(SKIPPED)
