@@ -22,6 +22,7 @@ namespace krafla::plan {
 struct RowGroup;
 struct RowBlocks;
 struct BlockKernels;
+struct RowChainMember;
 
 using SliceMap = std::unordered_map<ValueRef, Slice, ValueRefHash>;
 
@@ -183,7 +184,13 @@ class ModulePlanner {
   bool MakeRowGroup(const Scope& scope, RowGroup& group, StepList& steps, StepList& out);
   // By allocation; -1: of the block's place in the grid.
   std::map<int, Slice> PlaceBlocks(const RowGroup& group, const RowBlocks& blocks);
-  RowGroupStep RowGroupOf(const RowGroup& group, BlockKernels part, const std::map<int, Slice>& places, bool is_first);
+  // `widths`: of the arrays' rows, where these are not the group's.
+  RowGroupStep RowGroupOf(const RowGroup& group, std::span<const RowChainMember> members, BlockKernels part,
+                          const std::map<int, Slice>& places, const std::map<int, int64_t>& widths, bool is_first);
+  // The group with fewer columns where only these count, a check that the others do not, and `whole` for the case that
+  // they do. False, and nothing added: `whole` is to run.
+  bool AddBounded(const Scope& scope, const RowGroup& group, const RowBlocks& blocks,
+                  const std::map<int, Slice>& places, StepList& whole, StepList& out);
   void EndRowGroup(const Scope& scope, const RowGroup& group);
   // The kernels that only the whole arrays would have needed.
   void DropUnusedKernels();

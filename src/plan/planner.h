@@ -23,6 +23,10 @@ struct RowGroupOptions {
   // beside the arithmetic, wherever the operand lies; with fewer rows it should stay in the cache.
   int64_t few_rows = 32, many_rows = 256;
   int64_t shared_bytes = int64_t{4} << 20;
+  // Rows of which only the first columns count (plan/rows/column_bounds.h) fall into at most so many parts, each with a
+  // number of columns of its own; 0: all rows have all. And the operations that this must save.
+  int64_t bounded_parts = 16;
+  double least_bound_flops = 50e6;
 };
 
 struct PlanOptions {

@@ -4,6 +4,8 @@
 
 #include <bit>
 #include <cstring>
+#include <functional>
+#include <limits>
 #include <random>
 
 #include "cpu_fallback/executor/cpu_plan.h"
@@ -82,7 +84,8 @@ std::string Masked(int64_t t, int64_t s, int64_t kv, int64_t group, std::string_
 }
 
 plan::RowGroupOptions SmallBlocks(int64_t block_bytes) {
-  return {.enabled = true, .least_saved = 1, .block_bytes = block_bytes, .few_rows = 8, .many_rows = 8};
+  return {
+      .enabled = true, .least_saved = 1, .block_bytes = block_bytes, .few_rows = 8, .many_rows = 8, .bounded_parts = 0};
 }
 
 Result<std::unique_ptr<CpuPlan>> CompileRows(std::string_view text, const plan::RowGroupOptions& options, int threads,
@@ -118,8 +121,10 @@ std::vector<std::vector<std::byte>> NumbersFor(const plan::ProgramPlan& plan) {
   return out;
 }
 
-std::vector<std::vector<std::byte>> RunRows(CpuPlan& executable) {
-  const auto arguments = NumbersFor(executable.plan());
+std::vector<std::vector<std::byte>> RunRows(
+    CpuPlan& executable, const std::function<void(std::vector<std::vector<std::byte>>&)>& change = {}) {
+  auto arguments = NumbersFor(executable.plan());
+  if (change) change(arguments);
   std::vector<const std::byte*> given;
   for (const auto& a : arguments) given.push_back(a.data());
   std::vector<std::vector<std::byte>> out;
@@ -298,6 +303,59 @@ ENTRY main {{
 }})",
                         kRegions, Softmax("x", "p", {96, 96})),
                  1);
+}
+
+plan::RowGroupOptions Bounded(int64_t block_bytes) {
+  plan::RowGroupOptions out = SmallBlocks(block_bytes);
+  out.bounded_parts = 8;
+  out.least_bound_flops = 1;
+  return out;
+}
+
+bool IsBounded(const plan::ProgramPlan& plan) {
+  return std::ranges::any_of(
+      plan.steps.steps, [](const plan::Step& step) { return std::holds_alternative<plan::ConditionalStep>(step); });
+}
+
+// With bounds and without; `change` is called on the arguments before the runs.
+void ExpectSameBounded(std::string_view text,
+                       const std::function<void(std::vector<std::vector<std::byte>>&)>& change = {}) {
+  auto whole = CompileRows(text, {}, 1);
+  ASSERT_TRUE(whole) << whole.error().ToString();
+  const auto expected = RunRows(**whole, change);
+  for (const int64_t block_bytes : {1, 40000}) {
+    auto bounded = CompileRows(text, Bounded(block_bytes), 2);
+    ASSERT_TRUE(bounded) << bounded.error().ToString();
+    EXPECT_TRUE(IsBounded((*bounded)->plan())) << plan::ToString((*bounded)->plan());
+    EXPECT_EQ(RunRows(**bounded, change), expected) << "blocks of " << block_bytes;
+  }
+}
+
+TEST(RowGroupTest, MaskedColumnsAreLeftOut) {
+  for (std::string_view type : {"f32", "bf16"})
+    for (std::string_view low : {"-inf", "-2.3819763e+38", "-3.4028235e+38", "-1e9"})
+      ExpectSameBounded(Attention(256, 256, 1, 2, 32, type, "", Masked(256, 256, 1, 2, "GE", low)));
+  // More columns than rows: the last ones are never seen.
+  ExpectSameBounded(Attention(192, 512, 2, 1, 32, "bf16", "", Masked(192, 512, 2, 1, "GT", "-1e30")));
+}
+
+// Whatever the arguments are: values that are not finite, and rows whose scores are as low as the mask.
+TEST(RowGroupTest, BoundsThatDoNotHold) {
+  const std::string text = Attention(256, 256, 1, 2, 32, "f32", "", Masked(256, 256, 1, 2, "GE", "-2.3819763e+38"));
+  for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()})
+    ExpectSameBounded(text, [&](std::vector<std::vector<std::byte>>& arguments) {
+      std::memcpy(arguments[2].data() + 4 * 32 * 250, &bad, 4);
+    });
+  ExpectSameBounded(text, [](std::vector<std::vector<std::byte>>& arguments) {
+    const float huge = 3e38f, less = -3e38f;
+    for (int d = 0; d < 32; ++d) {
+      std::memcpy(arguments[0].data() + 4 * (3 * 64 + d), &huge, 4);
+      for (int k = 0; k < 4; ++k) std::memcpy(arguments[1].data() + 4 * (32 * k + d), &less, 4);
+    }
+  });
+  // Row 0 keeps no column.
+  ExpectSameBounded(Attention(256, 256, 1, 2, 32, "f32", "", Masked(256, 256, 1, 2, "GT", "-inf")));
+  ExpectSameBounded(Attention(256, 256, 1, 2, 32, "f32", "", Masked(256, 256, 1, 2, "GT", "-1e9")));
 }
 
 // The second product sums over the rows of the softmax.

@@ -15,17 +15,6 @@ constexpr std::size_t kMostSteps = 32;  // from the first launch of a group to i
 
 }  // namespace
 
-// A chain with the launches that run before it though they stood between its own.
-struct RowGroup {
-  RowChain chain;
-  std::vector<std::size_t> before;  // steps, rising
-  std::size_t last = 0;             // the last member's step
-  std::set<int> shrunk;             // arrays that shrink to a block
-  int64_t row_bytes = 0, saved = 0;
-  const Instruction* next = nullptr;  // as in LoggedRowGroup
-  Ungrouped why_not_next = Ungrouped::kGrouped;
-};
-
 namespace {
 
 const LaunchStep* LaunchAt(const StepList& list, std::size_t step) {
@@ -164,14 +153,18 @@ bool ModulePlanner::MakeRowGroup(const Scope& scope, RowGroup& group, StepList& 
   for (const auto& [first, count, part] :
        {std::tuple{int64_t{0}, extent - rest, blocks.part}, {extent - rest, rest, rest}}) {
     if (count == 0) continue;
-    std::optional<BlockKernels> made = TakeBlocks(group.chain, blocks.digit, first, count, part);
+    std::optional<BlockKernels> made =
+        TakeBlocks(group.chain.members(), group.chain.Digits(), blocks.digit, first, count, part);
     if (!made) return log(Ungrouped::kIndices);
     parts.push_back(std::move(*made));
   }
   for (std::size_t s : group.before) out.steps.push_back(std::move(steps.steps[s]));
   const std::map<int, Slice> places = PlaceBlocks(group, blocks);
+  StepList whole;
   for (BlockKernels& part : parts)
-    out.steps.push_back(RowGroupOf(group, std::move(part), places, &part == parts.data()));
+    whole.steps.push_back(RowGroupOf(group, group.chain.members(), std::move(part), places, {}, &part == parts.data()));
+  if (!AddBounded(scope, group, blocks, places, whole, out))
+    for (Step& step : whole.steps) out.steps.push_back(std::move(step));
   EndRowGroup(scope, group);
   return log(Ungrouped::kGrouped);
 }
@@ -204,14 +197,15 @@ std::map<int, Slice> ModulePlanner::PlaceBlocks(const RowGroup& group, const Row
   return out;
 }
 
-RowGroupStep ModulePlanner::RowGroupOf(const RowGroup& group, BlockKernels part, const std::map<int, Slice>& places,
-                                       bool is_first) {
+RowGroupStep ModulePlanner::RowGroupOf(const RowGroup& group, std::span<const RowChainMember> members,
+                                       BlockKernels part, const std::map<int, Slice>& places,
+                                       const std::map<int, int64_t>& widths, bool is_first) {
   RowGroupStep out;
   out.grid = part.grid;
   out.place = places.at(-1);
   out.place.size = 0;
   for (std::size_t m = 0; m < part.kernels.size(); ++m) {
-    const LaunchStep& whole = group.chain.members()[m].launch;
+    const LaunchStep& whole = members[m].launch;
     BlockKernel& block = part.kernels[m];
     BlockLaunch launch;
     launch.instruction = whole.instruction;
@@ -225,7 +219,9 @@ RowGroupStep ModulePlanner::RowGroupOf(const RowGroup& group, BlockKernels part,
       for (int64_t& s : strides) s *= element;
       if (from.binding < 0) out.place.size = static_cast<int64_t>(part.grid.size()) * element;
       if (group.shrunk.contains(slice.allocation)) {
-        slice.offset = -part.first_row * group.chain.values().at(slice.allocation).width * element;
+        const auto other = widths.find(slice.allocation);
+        const int64_t width = other != widths.end() ? other->second : group.chain.values().at(slice.allocation).width;
+        slice.offset = -part.first_row * width * element;
         slice = {places.at(slice.allocation).allocation, slice.offset, 0};
         strides = Dims(strides.size(), 0);
       }

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "plan/plan_log.h"
@@ -13,15 +14,18 @@
 
 namespace krafla::plan {
 
+// A launch of a chain.
+struct RowChainMember {
+  std::size_t step = 0;  // in the list of steps
+  LaunchStep launch;
+  KernelPlan kernel;
+  std::vector<int64_t> units;  // by free dimension: rows that it goes on by; 0: it does not choose among rows
+  std::vector<RowAccess> accesses;
+};
+
 class RowChain {
  public:
-  struct Member {
-    std::size_t step = 0;  // in the list of steps
-    LaunchStep launch;
-    KernelPlan kernel;
-    std::vector<int64_t> units;  // by free dimension: rows that it goes on by; 0: it does not choose among rows
-    std::vector<RowAccess> accesses;
-  };
+  using Member = RowChainMember;
   // An array that members write. `width`: elements of a row; 0: it has no rows.
   struct Value {
     int64_t width = 0;

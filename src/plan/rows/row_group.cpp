@@ -89,15 +89,21 @@ bool IsSharedEnough(const RowChain& chain, const RowBlocks& blocks, const RowGro
   return true;
 }
 
-std::optional<BlockKernels> TakeBlocks(const RowChain& chain, std::size_t digit, int64_t begin, int64_t extent,
-                                       int64_t part) {
-  const Dims digits = chain.Digits();
+DigitDim DimOfDigit(const RowChain::Member& member, const Dims& digits, std::size_t digit) {
+  DigitMember in_digits = IntoDigits(member, digits);
+  const auto found = std::ranges::find(in_digits.digits, static_cast<int>(digit));
+  if (found == in_digits.digits.end()) return {};
+  return {std::move(in_digits.kernel), static_cast<int>(found - in_digits.digits.begin())};
+}
+
+std::optional<BlockKernels> TakeBlocks(std::span<const RowChain::Member> members, const Dims& digits, std::size_t digit,
+                                       int64_t begin, int64_t extent, int64_t part) {
   BlockKernels out;
   out.grid = Dims(digits.begin(), digits.begin() + static_cast<std::ptrdiff_t>(digit));
   out.grid.push_back(extent / part);
   out.first_row = begin;
   for (std::size_t d = digit + 1; d < digits.size(); ++d) out.first_row *= digits[d];
-  for (const RowChain::Member& m : chain.members()) {
+  for (const RowChain::Member& m : members) {
     DigitMember member = IntoDigits(m, digits);
     for (std::size_t f = 0; f < member.digits.size(); ++f) {
       if (member.digits[f] != static_cast<int>(digit)) continue;

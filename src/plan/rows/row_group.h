@@ -11,6 +11,17 @@
 
 namespace krafla::plan {
 
+// A chain with the launches that run before it though they stood between its own.
+struct RowGroup {
+  RowChain chain;
+  std::vector<std::size_t> before;  // steps, rising
+  std::size_t last = 0;             // the last member's step
+  std::set<int> shrunk;             // arrays that shrink to a block
+  int64_t row_bytes = 0, saved = 0;
+  const Instruction* next = nullptr;  // as in LoggedRowGroup
+  Ungrouped why_not_next = Ungrouped::kGrouped;
+};
+
 // The rows of a block: all digits (RowChain::Digits) behind `digit`, and `part` indices of that one. What is left of it
 // where `part` does not divide its extent is a group of its own, with smaller blocks.
 struct RowBlocks {
@@ -30,7 +41,14 @@ struct BlockKernels {
   int64_t first_row = 0;             // of the first block
   std::vector<BlockKernel> kernels;  // by member
 };
-std::optional<BlockKernels> TakeBlocks(const RowChain& chain, std::size_t digit, int64_t begin, int64_t extent,
-                                       int64_t part);
+std::optional<BlockKernels> TakeBlocks(std::span<const RowChain::Member> members, const Dims& digits, std::size_t digit,
+                                       int64_t begin, int64_t extent, int64_t part);
+
+// The free dimension of a member that is the digit, once its dimensions are digits (`kernel`); -1: it has none.
+struct DigitDim {
+  KernelPlan kernel;
+  int dim = -1;
+};
+DigitDim DimOfDigit(const RowChain::Member& member, const Dims& digits, std::size_t digit);
 
 }  // namespace krafla::plan
