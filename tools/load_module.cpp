@@ -4,10 +4,9 @@
 #include <charconv>
 #include <filesystem>
 
+#include "api/read_program.h"
 #include "base/file.h"
 #include "command.h"
-#include "hlo_io/read_module.h"
-#include "krafla/onnx.h"
 
 namespace krafla::cli {
 namespace {
@@ -82,22 +81,15 @@ Result<std::unique_ptr<Module>> LoadModule(const std::string& path, const std::v
     const std::string name = parsed.first;
     if (!sizes.insert(std::move(parsed)).second) return InvalidArgument("'{}' has two shapes.", name);
   }
-  const OnnxOptions onnx{.shapes = {sizes.begin(), sizes.end()}, .dimensions = {}, .constants = {}, .progress = {}};
   if (path == "-") {
     KRAFLA_ASSIGN(const std::string bytes, ReadStandardInput());
-    if (!LooksLikeOnnx(bytes)) return ReadModule(bytes, "standard input", sizes);
-    KRAFLA_ASSIGN(const OnnxModel model, ImportOnnx(bytes, onnx));
-    return model.computation.module()->Clone();
+    return ReadProgram(bytes, "standard input", sizes);
   }
   std::string file = path;
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) { KRAFLA_ASSIGN(file, FileIn(path)); }
   KRAFLA_ASSIGN(const std::string bytes, ReadFile(file));
-  if (LooksLikeOnnx(bytes)) {  // by its path: weights may lie beside it
-    KRAFLA_ASSIGN(const OnnxModel model, ImportOnnxFile(file, onnx));
-    return model.computation.module()->Clone();
-  }
-  return ReadModule(bytes, file, sizes);
+  return ReadProgram(bytes, file, sizes, file);
 }
 
 }  // namespace krafla::cli

@@ -23,8 +23,9 @@
  *
  * Versions. Structs with `struct_size` may grow: set it to sizeof the struct (KRAFLA_INIT does, and zeroes the rest). A
  * library takes those of older and newer headers, but refuses a newer one's fields that it does not know and that are
- * not zero. krafla_input, krafla_output, krafla_buffer_input and functions never change. krafla_abi_version grows by
- * one with each addition; a program built with KRAFLA_ABI_VERSION runs with any library that says as much or more.
+ * not zero. krafla_input, krafla_output, krafla_buffer_input, krafla_input_sizes and functions never change.
+ * krafla_abi_version grows by one with each addition; a program built with KRAFLA_ABI_VERSION runs with any library
+ * that says as much or more.
  */
 #ifndef KRAFLA_KRAFLA_H_
 #define KRAFLA_KRAFLA_H_
@@ -34,7 +35,7 @@
 
 #include "krafla/version.h"
 
-#define KRAFLA_ABI_VERSION 1
+#define KRAFLA_ABI_VERSION 2
 
 #if defined(__GNUC__)
 #define KRAFLA_API __attribute__((visibility("default")))
@@ -186,6 +187,13 @@ KRAFLA_API void krafla_client_free(krafla_client* client);
 
 typedef void (*krafla_progress)(int32_t done, int32_t total, void* user);
 
+/* All sizes of an input of which a StableHLO program or an ONNX model leaves some open. */
+typedef struct krafla_input_sizes {
+  const char* name;
+  const int64_t* sizes;
+  size_t rank;
+} krafla_input_sizes;
+
 typedef struct krafla_session_options {
   size_t struct_size;
   int32_t strict;           /* not 0: a step that the device does not take is an error */
@@ -194,8 +202,11 @@ typedef struct krafla_session_options {
   int32_t reserved;         /* 0 */
   krafla_progress progress; /* of kernels made ready, by any thread, one call at a time; may be NULL */
   void* progress_user;
+  const krafla_input_sizes* input_sizes; /* since 2; may be NULL */
+  size_t input_sizes_count;              /* since 2 */
 } krafla_session_options;
-/* A program as HLO text, HloModuleProto, StableHLO text or bytecode. `options` may be NULL. */
+/* A program as HLO text, HloModuleProto, StableHLO text or bytecode, or an ONNX model, whose weights may lie beside the
+ * file. `options` may be NULL. */
 KRAFLA_API krafla_status* krafla_session_load_file(const krafla_client* client, const char* path,
                                                    const krafla_session_options* options, krafla_session** session);
 /* The bytes are free again when it returns. */

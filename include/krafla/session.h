@@ -18,6 +18,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -98,6 +99,9 @@ struct BufferInput {
 
 struct SessionOptions {
   BuildOptions build = {};
+  // All sizes of inputs of which a StableHLO program or an ONNX model leaves some open, by name. For LoadBytes and
+  // LoadFile.
+  std::map<std::string, std::vector<int64_t>> input_sizes = {};
   // How many runs may be under way at once; each has an arena. 0: as many as the CPU's kernels have threads, and 1
   // under a memory limit.
   int concurrent_runs = 0;
@@ -144,7 +148,7 @@ class Session {
  public:
   static Result<Session> Load(const LocalClient& client, const XlaComputation& program,
                               const SessionOptions& options = {});
-  // A program in any form that LoadHlo reads. A file is mapped, not read.
+  // A program in any form that LoadHlo reads. A file is mapped, not read; an ONNX model's weights may lie beside it.
   static Result<Session> LoadBytes(const LocalClient& client, std::string_view bytes,
                                    const SessionOptions& options = {});
   static Result<Session> LoadFile(const LocalClient& client, const std::string& path,

@@ -314,14 +314,15 @@ class Model:
 
 
 def load(program: str | os.PathLike[str] | bytes, device: str = "", *, threads: int = 0, concurrent_runs: int = 0,
-         strict: bool = False, profile: bool = False, cache_folder: str | os.PathLike[str] | None = None,
-         memory_limit: int = 0, progress: Callable[[int, int], None] | None = None) -> Model:
-    """Makes a program ready: a path, or the bytes, of HLO text, a HloModuleProto, StableHLO text or bytecode.
+         shapes: Mapping[str, Sequence[int]] | None = None, strict: bool = False, profile: bool = False,
+         cache_folder: str | os.PathLike[str] | None = None, memory_limit: int = 0,
+         progress: Callable[[int, int], None] | None = None) -> Model:
+    """Makes a program ready: a path, or the bytes, of HLO text, a HloModuleProto, StableHLO or ONNX.
 
     device: "cpu", "vulkan", "vulkan:1", ..; "" is the best one here. threads: of the CPU's kernels; 0: as many as there
-    are processors. concurrent_runs: how many threads may be in the model at once on the CPU. strict: refuse a program
-    of which a step is not taken by the device. profile: Model.profile may be called. progress(done, total): told of
-    kernels that are ready.
+    are processors. concurrent_runs: how many threads may be in the model at once on the CPU. shapes: of inputs of which
+    the program leaves sizes open, by name. strict: refuse a program of which a step is not taken by the device.
+    profile: Model.profile may be called. progress(done, total): told of kernels that are ready.
     """
     library = _load_library()
     client, session = _Handle(library.client_free), _Handle(library.session_free)
@@ -332,6 +333,10 @@ def load(program: str | os.PathLike[str] | bytes, device: str = "", *, threads: 
     options = _abi.SessionOptions(strict=strict, concurrent_runs=concurrent_runs, for_profile=profile)
     if progress is not None:
         options.progress = _abi.PROGRESS(lambda done, total, _user: progress(done, total))
+    given = [_abi.InputSizes(name.encode(), (ctypes.c_int64 * len(sizes))(*sizes), len(sizes))
+             for name, sizes in (shapes or {}).items()]
+    options.input_sizes = (_abi.InputSizes * len(given))(*given)
+    options.input_sizes_count = len(given)
     if isinstance(program, (bytes, bytearray, memoryview)):
         data = bytes(program)
         library.session_load_bytes(client.pointer, data, len(data), ctypes.byref(options), ctypes.byref(session.pointer))

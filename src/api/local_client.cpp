@@ -5,6 +5,7 @@
 #include "api/client.h"
 #include "api/front_end.h"
 #include "api/group/device_group.h"
+#include "api/read_program.h"
 #include "api/session/client_state.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -71,12 +72,6 @@ Result<std::shared_ptr<ThreadPool>> ThreadsOf(const ClientOptions& options) {
   if (options.threads == 0 && !options.parallel_for) return std::shared_ptr<ThreadPool>();
   return std::make_shared<ThreadPool>(
       ThreadPool::Options{.threads = options.threads, .run_tasks = options.parallel_for});
-}
-
-Result<XlaComputation> Finish(Result<std::unique_ptr<Module>> module) {
-  if (!module) return Failure(std::move(module).error());
-  KRAFLA_TRY(Verify(**module));
-  return XlaComputation(std::shared_ptr<const Module>(std::move(*module)));
 }
 
 }  // namespace
@@ -224,13 +219,13 @@ Result<std::vector<Literal>> LocalDeviceGroup::Execute(const XlaComputation& com
 }
 
 Result<XlaComputation> LoadHlo(std::string_view bytes, std::string_view name_for_messages) {
-  return WithoutExceptions([&] { return Finish(ReadModule(bytes, name_for_messages)); });
+  return ReadComputation(bytes, name_for_messages);
 }
 
 Result<XlaComputation> LoadHloFile(const std::string& path) {
   return WithoutExceptions([&]() -> Result<XlaComputation> {
     KRAFLA_ASSIGN(const std::string bytes, ReadFile(path));
-    return LoadHlo(bytes, path);
+    return ReadComputation(bytes, path, {}, path);
   });
 }
 

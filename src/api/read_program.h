@@ -6,14 +6,20 @@
 #include <string>
 #include <string_view>
 
-#include "ir/module.h"
-#include "krafla/status.h"
+#include "hlo_io/read_module.h"
+#include "krafla/xla_computation.h"
 
 namespace krafla {
 
-// HLO text, HloModuleProto, StableHLO text or bytecode, or ONNX whose shapes are all known and whose weights are
-// inside; told apart by the bytes. `name` is for messages only. The module is not verified; Client::Compile does that.
-Result<std::unique_ptr<Module>> ReadProgram(std::string_view bytes, std::string_view name);
+// HLO text, HloModuleProto, StableHLO text or bytecode, or an ONNX model; told apart by the bytes. `name` is for
+// messages only. `sizes`: of arguments whose sizes the program leaves open. `path`: the file that the bytes are of,
+// which an ONNX model may have weights beside; empty: there is none, and such a model is refused. The module is not
+// verified; Client::Compile does that.
+Result<std::unique_ptr<Module>> ReadProgram(std::string_view bytes, std::string_view name,
+                                            const ArgumentSizes& sizes = {}, const std::string& path = {});
+// The same, verified.
+Result<XlaComputation> ReadComputation(std::string_view bytes, std::string_view name, const ArgumentSizes& sizes = {},
+                                       const std::string& path = {});
 
 // HloModuleProto, for callers who have a reader of their own.
 Result<std::string> SerializeProgram(const Module& module);

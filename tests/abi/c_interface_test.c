@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every function of krafla/krafla.h: what it does, and what it answers to null pointers and wrong sizes. */
 #include <krafla/krafla.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,10 +135,19 @@ static void test_clients(void) {
   krafla_client_free(NULL);
 }
 
+static const char kOpen[] =
+    "module { func.func public @main(%x: tensor<?x3xf32>) -> tensor<?x3xf32> {\n"
+    "  %0 = stablehlo.add %x, %x : tensor<?x3xf32>\n"
+    "  return %0 : tensor<?x3xf32> } }\n";
+
 static void test_loading(const krafla_client* client, const char* path) {
   krafla_session* session = NULL;
   krafla_session_options options = KRAFLA_INIT(krafla_session_options);
+  krafla_tensor_info info = KRAFLA_INIT(krafla_tensor_info);
+  const int64_t sizes[] = {5, 3};
+  krafla_input_sizes open_input = {NULL, NULL, 2};
   int kernels = 0;
+  open_input.sizes = sizes;
   REFUSED(krafla_session_load_file(NULL, path, NULL, &session));
   REFUSED(krafla_session_load_file(client, NULL, NULL, &session));
   REFUSED(krafla_session_load_file(client, path, NULL, NULL));
@@ -156,7 +166,22 @@ static void test_loading(const krafla_client* client, const char* path) {
   options.reserved = 0;
   options.concurrent_runs = -1;
   REFUSED(krafla_session_load_bytes(client, kText, sizeof(kText) - 1, &options, &session));
+  options.concurrent_runs = 0;
+  options.input_sizes_count = 1;
+  REFUSED(krafla_session_load_bytes(client, kText, sizeof(kText) - 1, &options, &session));
+  options.input_sizes = &open_input;
+  REFUSED(krafla_session_load_bytes(client, kOpen, sizeof(kOpen) - 1, &options, &session));
+  open_input.name = "0";
+  REFUSED(krafla_session_load_bytes(client, kOpen, sizeof(kOpen) - 1, NULL, &session));
   CHECK(session == NULL);
+  OK(krafla_session_load_bytes(client, kOpen, sizeof(kOpen) - 1, &options, &session));
+  OK(krafla_session_input(session, 0, &info));
+  CHECK(info.rank == 2 && info.dims[0] == 5 && info.dims[1] == 3);
+  krafla_session_free(session);
+  session = NULL;
+  options.input_sizes_count = 0;
+  options.input_sizes = NULL;
+  options.struct_size = offsetof(krafla_session_options, input_sizes); /* of a program built with version 1 */
   options.concurrent_runs = 2;
   options.strict = 1;
   options.progress = progressed;

@@ -131,6 +131,18 @@ TEST(OnnxImport, AsksForShapesByName) {
   EXPECT_FALSE(ImportOnnx(Sum({2, 3}), options).has_value()) << "there is no input of that name";
 }
 
+TEST(OnnxImport, SessionsTakeSizes) {
+  auto client = LocalClient::Create("cpu");
+  ASSERT_TRUE(client.has_value()) << client.error().ToString();
+  const std::string bytes = Sum({-1, 3});
+  EXPECT_FALSE(Session::LoadBytes(*client, bytes).has_value());
+  SessionOptions options;
+  options.input_sizes["x"] = {5, 3};
+  auto session = Session::LoadBytes(*client, bytes, options);
+  ASSERT_TRUE(session.has_value()) << session.error().ToString();
+  EXPECT_EQ(session->inputs()[0].shape.ToString(false), "f32[5,3]");
+}
+
 TEST(OnnxImport, NamesAllThatIsNotSupported) {
   std::vector<OnnxUnsupported> found;
   auto model = ImportOnnx(Model({{Node("ImageDecoder", {"x"}, {"a"}), Node("Unheard", {"a"}, {"b"}, "org.example"),

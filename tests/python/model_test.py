@@ -36,6 +36,11 @@ ENTRY main {
 }"""
 
 
+OPEN = b"""module { func.func public @main(%x: tensor<?x3xf32>) -> tensor<?x3xf32> {
+  %0 = stablehlo.add %x, %x : tensor<?x3xf32>
+  return %0 : tensor<?x3xf32> } }"""
+
+
 def raises(kind, call):
     try:
         call()
@@ -83,6 +88,9 @@ def check_refusals(model):
     raises(krafla.InvalidArgument, lambda: krafla.load(b"no program", DEVICE))
     raises(krafla.InvalidArgument, lambda: krafla.load(AFFINE, "toaster"))
     raises(krafla.Error, model.profile)
+    raises(krafla.InvalidArgument, lambda: krafla.load(OPEN, DEVICE))
+    raises(krafla.InvalidArgument, lambda: krafla.load(OPEN, DEVICE, shapes={"0": (2, 4)}))
+    assert krafla.load(OPEN, DEVICE, shapes={"0": (2, 3)})(x[:2]).shape == (2, 3)
 
 
 def check_ends():

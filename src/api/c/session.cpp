@@ -46,12 +46,23 @@ class Ranges {
 };
 
 Result<SessionOptions> ToSessionOptions(const krafla_session_options* given) {
-  KRAFLA_ASSIGN(const krafla_session_options options, Taken(given, "krafla_session_options"));
+  KRAFLA_ASSIGN(const krafla_session_options options,
+                Taken(given, "krafla_session_options", offsetof(krafla_session_options, input_sizes)));
   if (options.reserved != 0) return InvalidArgument("krafla_session_options.reserved is not 0.");
   SessionOptions out;
   out.build.strict = options.strict != 0;
   out.concurrent_runs = options.concurrent_runs;
   out.for_profile = options.for_profile != 0;
+  if (options.input_sizes == nullptr && options.input_sizes_count > 0)
+    return InvalidArgument("krafla_session_options.input_sizes is NULL, and its count {}.", options.input_sizes_count);
+  for (std::size_t i = 0; i < options.input_sizes_count; ++i) {
+    const krafla_input_sizes& one = options.input_sizes[i];
+    if (one.name == nullptr || (one.sizes == nullptr && one.rank > 0) || one.rank > Shape::kMaxRank)
+      return InvalidArgument("krafla_session_options.input_sizes[{}] has no name, no sizes or more than {} of them.", i,
+                             Shape::kMaxRank);
+    if (!out.input_sizes.try_emplace(one.name, one.sizes, one.sizes + one.rank).second)
+      return InvalidArgument("krafla_session_options.input_sizes has two entries for '{}'.", one.name);
+  }
   if (options.progress != nullptr)
     out.progress = [call = options.progress, user = options.progress_user](int done, int total) {
       call(done, total, user);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/read_program.h"
 #include "api/session/client_state.h"
 #include "api/session/submission_queue.h"
 #include "base/file.h"
@@ -148,14 +149,14 @@ Result<Session> Session::Load(const LocalClient& client, const XlaComputation& p
 }
 
 Result<Session> Session::LoadBytes(const LocalClient& client, std::string_view bytes, const SessionOptions& options) {
-  KRAFLA_ASSIGN(const XlaComputation program, LoadHlo(bytes, "<bytes>"));
+  KRAFLA_ASSIGN(const XlaComputation program, ReadComputation(bytes, "<bytes>", options.input_sizes));
   return Load(client, program, options);
 }
 
 Result<Session> Session::LoadFile(const LocalClient& client, const std::string& path, const SessionOptions& options) {
   KRAFLA_ASSIGN(const XlaComputation program, WithoutExceptions([&]() -> Result<XlaComputation> {
                   KRAFLA_ASSIGN(const MappedFile file, MappedFile::Open(path));
-                  return LoadHlo(file.bytes(), path);
+                  return ReadComputation(file.bytes(), path, options.input_sizes, path);
                 }));
   return Load(client, program, options);
 }
