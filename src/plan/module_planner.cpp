@@ -2,13 +2,55 @@
 // Plans a module computation by computation, and a computation piece by piece.
 #include "plan/module_planner.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "plan/share_kernels.h"
 
 namespace krafla::plan {
 
+namespace {
+
+bool HasLargeArrays(const Module& module, int64_t elements) {
+  for (const auto& computation : module.computations())
+    for (const auto& i : computation->instructions())
+      if (i->shape().IsArray() && i->shape().element_count() > elements) return true;
+  return false;
+}
+
+// Whether every kernel indexes at most so many elements.
+bool IndexAtMost(const ProgramPlan& plan, int64_t elements) {
+  for (const KernelPlan& kernel : plan.kernels) {
+    bool fits = std::ranges::all_of(kernel.bindings, [&](const Binding& b) { return b.element_count <= elements; });
+    ForEachProgram(kernel.body, [&](const ElementProgram& p) {
+      int64_t points = 1;
+      for (int64_t d : p.space.dims()) points = SaturatedMultiply(points, d);
+      fits = fits && points <= elements;
+    });
+    if (!fits) return false;
+  }
+  return true;
+}
+
+// A plan with arrays of more elements than a kernel indexes, where row groups leave none that reaches so many: of
+// attention over a long sequence. Nothing where they do.
+std::optional<ProgramPlan> PlanInRows(const Module& module, const PlanOptions& options) {
+  PlanOptions larger = options;
+  larger.fusion.limits.elements = options.row_groups.elements;
+  PlanLog log;
+  if (options.fusion.log != nullptr) larger.fusion.log = &log;
+  Result<ProgramPlan> plan = ModulePlanner(module.Clone(), larger).Run();
+  if (!plan || !IndexAtMost(*plan, options.fusion.limits.elements)) return std::nullopt;
+  if (options.fusion.log != nullptr) *options.fusion.log = std::move(log);
+  return std::move(*plan);
+}
+
+}  // namespace
+
 Result<ProgramPlan> PlanProgram(VerifiedModule module, const PlanOptions& options) {
+  if (options.row_groups.enabled && HasLargeArrays(module.module(), options.fusion.limits.elements))
+    if (std::optional<ProgramPlan> plan = PlanInRows(module.module(), options)) return std::move(*plan);
   return ModulePlanner(std::move(module).Release(), options).Run();
 }
 

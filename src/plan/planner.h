@@ -27,6 +27,8 @@ struct RowGroupOptions {
   // number of columns of its own; 0: all rows have all. And the operations that this must save.
   int64_t bounded_parts = 16;
   double least_bound_flops = 50e6;
+  // Elements of an array between the kernels of a group; outside of groups FusionLimits::elements is the limit.
+  int64_t elements = int64_t{1} << 40;
 };
 
 struct PlanOptions {

@@ -7,9 +7,12 @@
 namespace krafla::plan {
 
 // Whether a family takes this instruction as a hero. The evaluator runs an instruction that no family takes.
-bool TakesReduce(const Instruction& i);
+// `elements`: the most that an operand or the result may have. Dots and reductions reach so many without arithmetic on
+// the index of an element.
+inline constexpr int64_t kMostStridedElements = (int64_t{1} << 31) - 1;
+bool TakesReduce(const Instruction& i, int64_t elements = kMostStridedElements);
 bool TakesReduceWindow(const Instruction& i);
-bool TakesDot(const Instruction& i);
+bool TakesDot(const Instruction& i, int64_t elements = kMostStridedElements);
 bool TakesConvolution(const Instruction& i);
 bool TakesSort(const Instruction& i);
 bool TakesScan(const Instruction& i);

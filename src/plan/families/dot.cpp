@@ -78,14 +78,13 @@ std::optional<DotOperands> ChooseDotOperands(const Instruction& dot) {
   return std::nullopt;
 }
 
-bool TakesDot(const Instruction& i) {
+bool TakesDot(const Instruction& i, int64_t elements) {
   for (const Instruction* o : i.operands())
     if (!o->shape().IsArray() || IsComplex(o->shape().element_type()) || o->shape().IsDynamic() ||
-        o->shape().element_type() == ElementType::kPred || o->shape().element_count() >= (int64_t{1} << 31))
+        o->shape().element_type() == ElementType::kPred || o->shape().element_count() > elements)
       return false;
   ElementType result = i.shape().element_type();
-  if (result == ElementType::kPred || IsComplex(result) || i.shape().element_count() >= (int64_t{1} << 31))
-    return false;
+  if (result == ElementType::kPred || IsComplex(result) || i.shape().element_count() > elements) return false;
   for (const Instruction* o : i.operands())
     if (IsFloat(o->shape().element_type()) != IsFloat(result)) return false;
   return ChooseDotOperands(i).has_value();

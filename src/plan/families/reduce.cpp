@@ -64,13 +64,12 @@ ReduceSplit SplitOf(const Instruction& reduce) {
   return out;
 }
 
-bool TakesReduce(const Instruction& i) {
+bool TakesReduce(const Instruction& i, int64_t elements) {
   // The signs of the zeros in a complex product depend on when the initial value is combined, and kernels combine it
   // last.
   const bool is_complex = IsComplex(i.operand(0)->shape().element_type());
   if (is_complex && i.called(0)->root()->opcode() == Opcode::kMultiply) return false;
-  return StaticArrays(i) && i.operand(0)->shape().element_count() < (int64_t{1} << 31) &&
-         EmittableComputation(*i.called(0));
+  return StaticArrays(i) && i.operand(0)->shape().element_count() <= elements && EmittableComputation(*i.called(0));
 }
 
 bool TakesReduceWindow(const Instruction& i) {

@@ -10,9 +10,10 @@ namespace krafla::plan {
 
 std::optional<FusionPlanner::Kind> FusionPlanner::HeroKind(const Instruction& i) const {
   const Opcode op = i.opcode();
-  if (op == Opcode::kReduce) return TakesReduce(i) ? Kind::kReduce : Kind::kHost;
+  const int64_t strided = std::max(limits_.elements, kMostStridedElements);
+  if (op == Opcode::kReduce) return TakesReduce(i, strided) ? Kind::kReduce : Kind::kHost;
   if (op == Opcode::kReduceWindow) return TakesReduceWindow(i) ? Kind::kReduce : Kind::kHost;
-  if (op == Opcode::kDot) return TakesDot(i) ? Kind::kDot : Kind::kHost;
+  if (op == Opcode::kDot) return TakesDot(i, strided) ? Kind::kDot : Kind::kHost;
   if (op == Opcode::kConvolution) return TakesConvolution(i) ? Kind::kConvolution : Kind::kHost;
   if (op == Opcode::kSort) return TakesSort(i) ? Kind::kSort : Kind::kHost;
   if (op == Opcode::kScan) return TakesScan(i) ? Kind::kScan : Kind::kHost;
