@@ -6,15 +6,16 @@
 #include <cstdlib>
 
 #include "hlo_io/hlo_text/hlo_text.h"
+#include "ir/module.h"
 #include "ir/verifier.h"
 #include "krafla/onnx.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   auto model = krafla::ImportOnnx({reinterpret_cast<const char*>(data), size});
   if (!model) return 0;
-  if (auto verified = krafla::Verify(*model->computation.module()); !verified) {
-    std::fprintf(stderr, "%s\n%s\n", krafla::PrintModule(*model->computation.module()).c_str(),
-                 verified.error().ToString().c_str());
+  const std::unique_ptr<krafla::Module> module = model->computation.module()->Clone();
+  if (auto verified = krafla::Verify(*module); !verified) {
+    std::fprintf(stderr, "%s\n%s\n", krafla::PrintModule(*module).c_str(), verified.error().ToString().c_str());
     std::abort();
   }
   return 0;
