@@ -178,6 +178,9 @@ class ModulePlanner {
   // where others look for the computation's.
   void GroupRows(const Scope& scope, std::span<const Slice> arguments, std::span<const Slice> results,
                  std::size_t begin, StepList& steps);
+  // Whether a chain may begin with the step.
+  bool MayStart(const StepList& steps, std::size_t step) const;
+  RowGroup GroupFrom(const Scope& scope, const std::set<int>& kept, const StepList& steps, std::size_t step) const;
   // Which of the arrays that the group writes are needed by nobody else.
   void FindShrunk(const Scope& scope, const std::set<int>& kept, RowGroup& group) const;
   // Adds the group to `out`, with the steps that run before it; false, and nothing done, where it is no gain.

@@ -75,6 +75,31 @@ TEST(RowGroupPlanTest, OnlyWhereItIsAGain) {
   }
 }
 
+// The product before could begin the chain of the scores, and would keep the softmax out of it, whose rows are others.
+TEST(RowGroupPlanTest, BeginsWhereMostIsSaved) {
+  auto plan = PlanText(R"(HloModule heads
+max { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }
+ENTRY main {
+  x = f32[256,64] parameter(0)
+  w = f32[64,128] parameter(1)
+  k = f32[256,4,32] parameter(2)
+  p = f32[256,128] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  q = f32[256,4,32] reshape(p)
+  s = f32[4,256,256] dot(q, k), lhs_batch_dims={1}, lhs_contracting_dims={2}, rhs_batch_dims={1}, rhs_contracting_dims={2}
+  low = f32[] constant(-inf)
+  m = f32[4,256] reduce(s, low), dimensions={2}, to_apply=max
+  mb = f32[4,256,256] broadcast(m), dimensions={0,1}
+  d = f32[4,256,256] subtract(s, mb)
+  e = f32[4,256,256] exponential(d)
+  ROOT r = f32[4,256,32] dot(e, k), lhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_batch_dims={1}, rhs_contracting_dims={0}
+})",
+                       Rows(1, 1 << 16));
+  ASSERT_TRUE(plan) << plan.error().ToString();
+  const auto groups = GroupsIn(*plan);
+  ASSERT_EQ(groups.size(), 1u) << ToString(*plan);
+  EXPECT_EQ(groups[0]->launches.size(), 3u) << ToString(*plan);
+}
+
 // A right operand that lies in no cache is not read again for a few rows.
 TEST(RowGroupPlanTest, RowsShareLargeOperands) {
   PlanOptions options = Rows(1, 64 * 128 * 4 * 2);

@@ -97,6 +97,25 @@ void ModulePlanner::FindShrunk(const Scope& scope, const std::set<int>& kept, Ro
   }
 }
 
+bool ModulePlanner::MayStart(const StepList& steps, std::size_t step) const {
+  const LaunchStep* launch = LaunchAt(steps, step);
+  if (launch == nullptr || WritesDonated(plan_, *launch)) return false;
+  const KernelPlan& kernel = plan_.kernels[static_cast<std::size_t>(launch->kernel)];
+  int64_t written = 0;
+  for (std::size_t b = 0; b < kernel.bindings.size(); ++b)
+    if (kernel.bindings[b].written) written += launch->bindings[b].size;
+  // A chain begins with one of its larger arrays, or may as well begin behind it.
+  constexpr int64_t kShare = 16;
+  return written >= options_.row_groups.least_saved / kShare && FreeDims(kernel).has_value();
+}
+
+RowGroup ModulePlanner::GroupFrom(const Scope& scope, const std::set<int>& kept, const StepList& steps,
+                                  std::size_t step) const {
+  RowGroup out = GrowGroup(plan_, steps, step);
+  if (out.chain.members().size() > 1) FindShrunk(scope, kept, out);
+  return out;
+}
+
 void ModulePlanner::GroupRows(const Scope& scope, std::span<const Slice> arguments, std::span<const Slice> results,
                               std::size_t begin, StepList& steps) {
   if (!options_.row_groups.enabled) return;
@@ -106,15 +125,16 @@ void ModulePlanner::GroupRows(const Scope& scope, std::span<const Slice> argumen
   StepList out;
   for (std::size_t s = 0; s < begin; ++s) out.steps.push_back(std::move(steps.steps[s]));
   for (std::size_t s = begin; s < steps.steps.size();) {
-    const LaunchStep* launch = LaunchAt(steps, s);
-    if (launch == nullptr || WritesDonated(plan_, *launch) ||
-        !FreeDims(plan_.kernels[static_cast<std::size_t>(launch->kernel)])) {
+    if (!MayStart(steps, s)) {
       out.steps.push_back(std::move(steps.steps[s++]));
       continue;
     }
-    RowGroup group = GrowGroup(plan_, steps, s);
-    if (group.chain.members().size() > 1) FindShrunk(scope, kept, group);
-    if (!MakeRowGroup(scope, group, steps, out)) {
+    RowGroup group = GroupFrom(scope, kept, steps, s);
+    // A launch is left out where the chain behind it saves more without it.
+    const auto saves_more = [&](const RowChain::Member& m) {
+      return m.step != s && MayStart(steps, m.step) && GroupFrom(scope, kept, steps, m.step).saved > group.saved;
+    };
+    if (std::ranges::any_of(group.chain.members(), saves_more) || !MakeRowGroup(scope, group, steps, out)) {
       out.steps.push_back(std::move(steps.steps[s++]));
       continue;
     }
