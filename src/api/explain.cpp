@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "api/front_end.h"
 #include "api/run_profile.h"
@@ -103,7 +104,8 @@ class Explainer {
  private:
   void Visit(const plan::StepList& list, bool in_loop_kernel) {
     for (const plan::Step& step : list.steps) {
-      plan::ForEachLaunchOf(step, [&](const plan::LaunchStep& launch) { Launch(launch, in_loop_kernel); });
+      if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) Launch(*launch, in_loop_kernel);
+      if (const auto* group = std::get_if<plan::RowGroupStep>(&step)) Group(*group, in_loop_kernel);
       if (std::holds_alternative<plan::CopyStep>(step) && !in_loop_kernel) ++out_.copies;
       if (const auto* loop = std::get_if<plan::WhileStep>(&step)) Loop(*loop, in_loop_kernel);
       if (const auto* conditional = std::get_if<plan::ConditionalStep>(&step)) {
@@ -116,6 +118,13 @@ class Explainer {
       }
       if (const auto* call = std::get_if<plan::CallStep>(&step)) Control(*call->instruction, in_loop_kernel);
     }
+  }
+
+  // The rows of a group may fall into several steps: its kernels are told of once.
+  void Group(const plan::RowGroupStep& group, bool in_loop_kernel) {
+    if (grouped_.insert(group.launches.front().instruction).second)
+      for (const plan::BlockLaunch& launch : group.launches) Launch(launch, in_loop_kernel);
+    last_ = nullptr;
   }
 
   void Loop(const plan::WhileStep& loop, bool in_loop_kernel) {
@@ -268,6 +277,7 @@ class Explainer {
   const Instruction* last_ = nullptr;
   std::unordered_map<const Instruction*, const plan::LoggedGroup*> group_of_launch_, maker_;
   std::unordered_map<const Instruction*, const plan::LoggedRowGroup*> rows_;
+  std::unordered_set<const Instruction*> grouped_;
 };
 
 }  // namespace

@@ -192,8 +192,8 @@ class ModulePlanner {
                           const std::map<int, Slice>& places, const std::map<int, int64_t>& widths, bool is_first);
   // The group with fewer columns where only these count, a check that the others do not, and `whole` for the case that
   // they do. False, and nothing added: `whole` is to run.
-  bool AddBounded(const Scope& scope, const RowGroup& group, const RowBlocks& blocks,
-                  const std::map<int, Slice>& places, StepList& whole, StepList& out);
+  bool AddBounded(const Scope& scope, RowGroup& group, const RowBlocks& blocks, const std::map<int, Slice>& places,
+                  StepList& whole, StepList& out);
   void EndRowGroup(const Scope& scope, const RowGroup& group);
   // The kernels that only the whole arrays would have needed.
   void DropUnusedKernels();

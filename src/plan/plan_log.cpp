@@ -82,6 +82,10 @@ std::string Says(const LoggedRowGroup& group) {
     for (const Instruction* kernel : group.kernels) out += Format("{}{}", out.empty() ? "" : ", ", kernel->name());
     out = Format("{} run on {} of {} rows at a time: {} bytes less between them.", out, group.block_rows, group.rows,
                  group.saved_bytes);
+    if (!group.bounds.empty()) out += " A mask leaves parts of the rows the first";
+    for (std::size_t b = 0; b < group.bounds.size(); ++b)
+      out += Format("{} {}", b == 0 ? "" : b + 1 == group.bounds.size() ? " and" : ",", group.bounds[b]);
+    if (!group.bounds.empty()) out += " columns.";
   } else if (group.kernels.size() > 1) {
     out = Format("Not block of rows by block of rows: {}", Says(group.why));
   }

@@ -92,6 +92,8 @@ struct LoggedRowGroup {
   const Instruction* next = nullptr;
   Ungrouped why_not_next = Ungrouped::kGrouped;
   int64_t saved_bytes = 0, block_rows = 0, rows = 0;
+  // Of the rows of each head or batch element: the columns that a mask leaves to each part; nothing: all have all.
+  std::vector<int64_t> bounds;
 };
 
 struct PlanLog {

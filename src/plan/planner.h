@@ -20,7 +20,8 @@ struct RowGroupOptions {
   // What the arrays of a block may take: a part of a processor's own cache.
   int64_t block_bytes = int64_t{1} << 20;
   // A product reads its right operand, which all rows share, once for each block. From `many_rows` on that costs little
-  // beside the arithmetic, wherever the operand lies; with fewer rows it should stay in the cache.
+  // beside the arithmetic, wherever the operand lies; with fewer rows it should stay in the cache, or be less than what
+  // the block saves.
   int64_t few_rows = 32, many_rows = 256;
   int64_t shared_bytes = int64_t{4} << 20;
   // Rows of which only the first columns count (plan/rows/column_bounds.h) fall into at most so many parts, each with a

@@ -100,9 +100,34 @@ ENTRY main {
   EXPECT_EQ(groups[0]->launches.size(), 3u) << ToString(*plan);
 }
 
+// Arrays of more elements than a kernel indexes: no kernel is left that has one. Those that cannot shrink stay what
+// they were, work for the evaluator.
+TEST(RowGroupPlanTest, LargeArraysShrink) {
+  PlanOptions options;
+  options.row_groups.enabled = true;
+  auto plan = PlanText(Chain(40960, 40960), options);
+  ASSERT_TRUE(plan) << plan.error().ToString();
+  const Result<> checked = CheckPlan(*plan);
+  EXPECT_TRUE(checked) << checked.error().ToString();
+  EXPECT_LT(plan->arena_size, int64_t{1} << 20);
+  for (const KernelPlan& kernel : plan->kernels) EXPECT_FALSE(std::holds_alternative<HostKernel>(kernel.body));
+  auto columns = PlanText(R"(HloModule columns
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+ENTRY main {
+  q = f32[40960,32] parameter(0)
+  x = f32[40960,40960] dot(q, q), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  zero = f32[] constant(0)
+  ROOT s = f32[40960] reduce(x, zero), dimensions={0}, to_apply=add
+})",
+                          options);
+  ASSERT_TRUE(columns) << columns.error().ToString();
+  EXPECT_TRUE(GroupsIn(*columns).empty());
+}
+
 // A right operand that lies in no cache is not read again for a few rows.
 TEST(RowGroupPlanTest, RowsShareLargeOperands) {
-  PlanOptions options = Rows(1, 64 * 128 * 4 * 2);
+  PlanOptions options = Rows(1, 128 * 4 * 2);
+  options.row_groups.few_rows = 1;
   options.row_groups.shared_bytes = 1000;
   PlanLog log;
   options.fusion.log = &log;

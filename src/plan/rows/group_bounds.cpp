@@ -66,13 +66,31 @@ double SavedFlops(const RowGroup& group, const ColumnBounds& bounds, const std::
   return all > 0 ? flops * (1 - needed / all) : 0;
 }
 
+// Whether the group may run a second time: no member overwrites, outside of a block, what it or one before it reads.
+bool RunsAgain(const RowGroup& group) {
+  std::set<int> read;
+  for (const RowChain::Member& m : group.chain.members()) {
+    for (std::size_t b = 0; b < m.kernel.bindings.size(); ++b)
+      if (m.kernel.bindings[b].read) read.insert(m.launch.bindings[b].allocation);
+    for (std::size_t b = 0; b < m.kernel.bindings.size(); ++b) {
+      const int allocation = m.launch.bindings[b].allocation;
+      if (m.kernel.bindings[b].written && !group.shrunk.contains(allocation) && read.contains(allocation)) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
-bool ModulePlanner::AddBounded(const Scope& scope, const RowGroup& group, const RowBlocks& blocks,
+bool ModulePlanner::AddBounded(const Scope& scope, RowGroup& group, const RowBlocks& blocks,
                                const std::map<int, Slice>& places, StepList& whole, StepList& out) {
   std::optional<ColumnBounds> bounds = FindColumnBounds(group.chain.members(), group.shrunk);
   if (!bounds) return false;
   if (options_.row_groups.bounded_parts <= 0) return false;
+  // The check of the second product's operand reads all of it behind the group, where a block's rows are gone.
+  const RowChain::Member& second = group.chain.members()[bounds->product];
+  const auto values = static_cast<std::size_t>(std::get<DotKernel>(second.kernel.body).rhs_binding);
+  if (group.shrunk.contains(second.launch.bindings[values].allocation) || !RunsAgain(group)) return false;
   const std::vector<BoundedPart> parts = BoundedParts(group, *bounds, blocks, options_.row_groups.bounded_parts);
   if (SavedFlops(group, *bounds, parts) < options_.row_groups.least_bound_flops) return false;
   const int64_t rows = group.chain.rows();
@@ -93,6 +111,7 @@ bool ModulePlanner::AddBounded(const Scope& scope, const RowGroup& group, const 
     made.push_back(std::move(*kernels));
   }
   for (std::size_t p = 0; p < made.size(); ++p) {
+    group.bounds.push_back(parts[p].columns);
     const std::map<int, int64_t> widths{{bounds->scores_array, parts[p].columns},
                                         {bounds->parts_array, parts[p].columns}};
     out.steps.push_back(RowGroupOf(group, checked, std::move(made[p]), places, widths, p == 0));

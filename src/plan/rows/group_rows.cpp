@@ -39,7 +39,7 @@ RowGroup GrowGroup(const ProgramPlan& plan, const StepList& list, std::size_t fi
   const auto kernel_of = [&](const LaunchStep& l) -> const KernelPlan& {
     return plan.kernels[static_cast<std::size_t>(l.kernel)];
   };
-  RowGroup out{RowChain(first, launch, kernel_of(launch)), {}, first, {}, 0, 0, nullptr, Ungrouped::kGrouped};
+  RowGroup out{RowChain(first, launch, kernel_of(launch)), {}, first, {}, 0, 0, {}, nullptr, Ungrouped::kGrouped};
   std::vector<std::size_t> between;
   for (std::size_t s = first + 1; s < list.steps.size() && s - first < kMostSteps; ++s) {
     const LaunchStep* next = LaunchAt(list, s);
@@ -167,7 +167,7 @@ bool ModulePlanner::MakeRowGroup(const Scope& scope, RowGroup& group, StepList& 
   const RowBlocks blocks = ChooseBlocks(group.chain, group.row_bytes, options);
   logged.saved_bytes = group.saved, logged.block_rows = blocks.rows, logged.rows = group.chain.rows();
   if (blocks.rows >= group.chain.rows() || blocks.digit >= RowGroupStep::kMostDims) return log(Ungrouped::kSaves);
-  if (!IsSharedEnough(group.chain, blocks, options)) return log(Ungrouped::kShared);
+  if (!IsSharedEnough(group.chain, blocks, group.row_bytes, options)) return log(Ungrouped::kShared);
   const int64_t extent = group.chain.Digits()[blocks.digit], rest = extent % blocks.part;
   std::vector<BlockKernels> parts;
   for (const auto& [first, count, part] :
@@ -186,6 +186,7 @@ bool ModulePlanner::MakeRowGroup(const Scope& scope, RowGroup& group, StepList& 
   if (!AddBounded(scope, group, blocks, places, whole, out))
     for (Step& step : whole.steps) out.steps.push_back(std::move(step));
   EndRowGroup(scope, group);
+  logged.bounds = group.bounds;
   return log(Ungrouped::kGrouped);
 }
 

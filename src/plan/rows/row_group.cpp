@@ -64,7 +64,9 @@ RowBlocks ChooseBlocks(const RowChain& chain, int64_t row_bytes, const RowGroupO
   return out;
 }
 
-bool IsSharedEnough(const RowChain& chain, const RowBlocks& blocks, const RowGroupOptions& options) {
+bool IsSharedEnough(const RowChain& chain, const RowBlocks& blocks, int64_t row_bytes, const RowGroupOptions& options) {
+  // What lies between the kernels is neither written to memory nor read from there.
+  const int64_t saved = SaturatedMultiply(2 * blocks.rows, row_bytes);
   const Dims digits = chain.Digits();
   for (const RowChain::Member& m : chain.members()) {
     const auto* dot = std::get_if<DotKernel>(&m.kernel.body);
@@ -84,7 +86,7 @@ bool IsSharedEnough(const RowChain& chain, const RowBlocks& blocks, const RowGro
     }
     if (in_block >= in_all || in_block >= options.many_rows) continue;
     const int64_t bytes = SaturatedMultiply(dot->n * StorageBytes(dot->rhs_type), dot->k);
-    if (in_block < options.few_rows || bytes > options.shared_bytes) return false;
+    if (in_block < options.few_rows || (bytes > options.shared_bytes && bytes > saved)) return false;
   }
   return true;
 }

@@ -18,6 +18,7 @@ struct RowGroup {
   std::size_t last = 0;             // the last member's step
   std::set<int> shrunk;             // arrays that shrink to a block
   int64_t row_bytes = 0, saved = 0;
+  std::vector<int64_t> bounds;        // as in LoggedRowGroup
   const Instruction* next = nullptr;  // as in LoggedRowGroup
   Ungrouped why_not_next = Ungrouped::kGrouped;
 };
@@ -32,8 +33,9 @@ struct RowBlocks {
 
 // `row_bytes`: what a row of the arrays takes that lie in the memory of a block.
 RowBlocks ChooseBlocks(const RowChain& chain, int64_t row_bytes, const RowGroupOptions& options);
-// Whether products whose right operand lies in no cache have rows enough for it in such a block.
-bool IsSharedEnough(const RowChain& chain, const RowBlocks& blocks, const RowGroupOptions& options);
+// Whether products whose right operand lies in no cache have rows enough for it in such a block, or read less of it
+// than the block saves of memory traffic.
+bool IsSharedEnough(const RowChain& chain, const RowBlocks& blocks, int64_t row_bytes, const RowGroupOptions& options);
 
 // The kernels of the blocks [begin, begin + extent) of the digit, each of `part` indices of it.
 struct BlockKernels {
