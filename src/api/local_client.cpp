@@ -130,7 +130,8 @@ std::vector<DeviceInfo> LocalClient::Devices() {
       .value_or(std::vector<DeviceInfo>());
 }
 
-Result<LocalClient> LocalClient::Create(std::string_view selector, const ClientOptions& options) {
+Result<LocalClient> LocalClient::Impl::Create(const ClientOptions& options,
+                                              const std::function<Result<std::shared_ptr<Client>>()>& make) {
   return WithoutExceptions([&]() -> Result<LocalClient> {
     auto impl = std::make_unique<Impl>();
     KRAFLA_ASSIGN(impl->threads, ThreadsOf(options));
@@ -138,11 +139,15 @@ Result<LocalClient> LocalClient::Create(std::string_view selector, const ClientO
       return InvalidArgument("ClientOptions::memory_limit is {}; it is a number of bytes, or 0 for no limit.",
                              options.memory_limit);
     impl->budget = std::make_shared<MemoryBudget>(options.memory_limit);
-    KRAFLA_ASSIGN(impl->client, Client::Create(selector, options));
+    KRAFLA_ASSIGN(impl->client, make());
     impl->device = Brief(impl->client->device());
     if (IsLogged()) Log(LogLevel::kInfo, Format("Programs run on {}.", impl->device.description));
     return LocalClient(std::move(impl));
   });
+}
+
+Result<LocalClient> LocalClient::Create(std::string_view selector, const ClientOptions& options) {
+  return Impl::Create(options, [&] { return Client::Create(selector, options); });
 }
 
 const DeviceInfo& LocalClient::device() const { return impl_->device; }

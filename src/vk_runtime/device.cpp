@@ -99,14 +99,7 @@ Result<std::shared_ptr<Device>> Device::Create(std::shared_ptr<Instance> instanc
   return device;
 }
 
-Result<> Device::Init(std::shared_ptr<Instance> instance, const PhysicalDevice& physical, const DeviceProfile& profile,
-                      DeviceOptions options) {
-  instance_ = std::move(instance);
-  profile_ = profile;
-  options_ = std::move(options);
-  physical_ = physical.handle;
-  queue_family_ = physical.compute_queue_family;
-
+Result<> Device::CreateHandle(const PhysicalDevice& physical) {
   FeatureChain chain;
   std::vector<const char*> extensions;
   Enable(profile_, physical, chain, extensions);
@@ -121,17 +114,39 @@ Result<> Device::Init(std::shared_ptr<Instance> instance, const PhysicalDevice& 
   info.pQueueCreateInfos = &queue_info;
   info.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
   info.ppEnabledExtensionNames = extensions.data();
-  VkResult r = vkCreateDevice(physical_, &info, nullptr, &handle_);
+  VkResult r = instance_->vk().vkCreateDevice(physical_, &info, nullptr, &handle_);
   if (r != VK_SUCCESS) {
     handle_ = VK_NULL_HANDLE;
     return VulkanError(r, Format("create a device on {}", profile_.name));
   }
-  volkLoadDeviceTable(&functions_, handle_);
-  if (options_.patch_functions) options_.patch_functions(functions_);
+  return {};
+}
+
+Result<> Device::Init(std::shared_ptr<Instance> instance, const PhysicalDevice& physical, const DeviceProfile& profile,
+                      DeviceOptions options) {
+  instance_ = std::move(instance);
+  profile_ = profile;
+  options_ = std::move(options);
+  physical_ = physical.handle;
+  queue_family_ = physical.compute_queue_family;
+
   VkQueue queue = VK_NULL_HANDLE;
-  functions_.vkGetDeviceQueue(handle_, queue_family_, 0, &queue);
-  queue_ = std::make_unique<Queue>(functions_, handle_, queue);
-  r = queue_->Init(profile_.features.timeline_semaphore, instance_->validation() == Validation::kShaders);
+  QueueLock lock;
+  if (const VulkanDevice* app = instance_->app()) {
+    handle_ = app->device;
+    queue = app->queue;
+    lock = {app->lock_queue, app->unlock_queue};
+  } else {
+    KRAFLA_TRY(CreateHandle(physical));
+  }
+  LoadDeviceTable(functions_, handle_, instance_->vk().vkGetDeviceProcAddr);
+  if (options_.patch_functions) options_.patch_functions(functions_);
+  if (queue == VK_NULL_HANDLE) {
+    const uint32_t index = instance_->app() != nullptr ? instance_->app()->queue_index : 0;
+    functions_.vkGetDeviceQueue(handle_, queue_family_, index, &queue);
+  }
+  queue_ = std::make_unique<Queue>(functions_, handle_, queue, std::move(lock));
+  VkResult r = queue_->Init(profile_.features.timeline_semaphore, instance_->validation() == Validation::kShaders);
   if (r != VK_SUCCESS) return Fail(r, "create a timeline semaphore");
   KRAFLA_TRY(InitMemory(physical));
   bool feedback =
@@ -159,7 +174,7 @@ Device::~Device() {
   for (const Retired& r : retired_) Destroy(r);
   if (allocator_ != nullptr) vmaDestroyAllocator(allocator_);
   queue_.reset();
-  functions_.vkDestroyDevice(handle_, nullptr);
+  if (instance_->app() == nullptr) functions_.vkDestroyDevice(handle_, nullptr);
 }
 
 Result<> Device::Alive() const {
@@ -264,8 +279,10 @@ bool Device::Settle(Event event) noexcept {
   for (int attempt = 0; attempt < 3; ++attempt) {
     // A lost device runs nothing any more, and its objects may be destroyed (Vulkan specification, "Lost Device").
     if (is_lost_.load(std::memory_order_acquire)) return true;
-    VkResult r = attempt < 2 ? queue_->Wait(event.number, Clock::now() + options_.wait_limit)
-                             : functions_.vkDeviceWaitIdle(handle_);
+    // Of an application's device only our own work: to wait for all would need all its queues.
+    VkResult r = attempt < 2 || instance_->app() != nullptr
+                     ? queue_->Wait(event.number, Clock::now() + options_.wait_limit)
+                     : functions_.vkDeviceWaitIdle(handle_);
     if (r == VK_SUCCESS || r == VK_ERROR_DEVICE_LOST) return true;
     if (r == VK_TIMEOUT) return false;
   }

@@ -128,6 +128,7 @@ class Device : public std::enable_shared_from_this<Device> {
   Device() = default;
   Result<> Init(std::shared_ptr<Instance> instance, const PhysicalDevice& physical, const DeviceProfile& profile,
                 DeviceOptions options);
+  Result<> CreateHandle(const PhysicalDevice& physical);
   Result<> InitMemory(const PhysicalDevice& physical);
   // Tries again without the buffers that were kept, where there is not enough memory.
   Result<std::unique_ptr<Buffer>> AllocateOwned(uint64_t size, MemoryKind kind, std::string_view what);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "vk_runtime/app_device.h"
 #include "vk_runtime/vk_status.h"
 
 namespace krafla::vk {
@@ -219,9 +220,9 @@ void ReadFeatures(const PropertyChain& p, const FeatureChain& f, const Extension
   out.conditional_rendering = f.conditional.conditionalRendering != 0;
 }
 
-void ReadMemory(VkPhysicalDevice handle, DeviceProfile& out) {
+void ReadMemory(const InstanceFunctions& vk, VkPhysicalDevice handle, DeviceProfile& out) {
   VkPhysicalDeviceMemoryProperties memory;
-  vkGetPhysicalDeviceMemoryProperties(handle, &memory);
+  vk.vkGetPhysicalDeviceMemoryProperties(handle, &memory);
   uint32_t largest = 0;
   uint64_t largest_bytes = 0;
   for (uint32_t i = 0; i < memory.memoryHeapCount; ++i) {
@@ -242,13 +243,13 @@ void ReadMemory(VkPhysicalDevice handle, DeviceProfile& out) {
   }
 }
 
-Result<> ReadMatrices(VkPhysicalDevice handle, DeviceProfile& out) {
+Result<> ReadMatrices(const InstanceFunctions& vk, VkPhysicalDevice handle, DeviceProfile& out) {
   if (!out.features.cooperative_matrix) return {};
   uint32_t count = 0;
-  VkResult r = vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR(handle, &count, nullptr);
+  VkResult r = vk.vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR(handle, &count, nullptr);
   std::vector<VkCooperativeMatrixPropertiesKHR> rows(
       count, Struct<VkCooperativeMatrixPropertiesKHR>(VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR));
-  if (r == VK_SUCCESS) r = vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR(handle, &count, rows.data());
+  if (r == VK_SUCCESS) r = vk.vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR(handle, &count, rows.data());
   if (r != VK_SUCCESS && r != VK_INCOMPLETE) return VulkanError(r, "list cooperative-matrix shapes");
   rows.resize(std::min<std::size_t>(count, rows.size()));
   for (const auto& row : rows) {
@@ -269,13 +270,13 @@ Result<> ReadMatrices(VkPhysicalDevice handle, DeviceProfile& out) {
 }
 
 // Whether buffers take imported host pages: the extension alone does not say it (SwiftShader has it and says no).
-bool ImportsHostPages(VkPhysicalDevice handle, const Extensions& extensions) {
+bool ImportsHostPages(const InstanceFunctions& vk, VkPhysicalDevice handle, const Extensions& extensions) {
   if (!extensions.contains("VK_EXT_external_memory_host")) return false;
   auto info = Struct<VkPhysicalDeviceExternalBufferInfo>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO);
   info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
   info.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
   auto out = Struct<VkExternalBufferProperties>(VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES);
-  vkGetPhysicalDeviceExternalBufferProperties(handle, &info, &out);
+  vk.vkGetPhysicalDeviceExternalBufferProperties(handle, &info, &out);
   const VkExternalMemoryProperties& p = out.externalMemoryProperties;
   return (p.externalMemoryFeatures & VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT) != 0 &&
          (p.externalMemoryFeatures & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT) == 0 &&
@@ -283,14 +284,16 @@ bool ImportsHostPages(VkPhysicalDevice handle, const Extensions& extensions) {
 }
 
 // Any family with compute; one with graphics too is the main queue, where clocks and scheduling are best.
-std::optional<uint32_t> ComputeFamily(VkPhysicalDevice handle, uint32_t& timestamp_bits) {
+std::optional<uint32_t> ComputeFamily(const InstanceFunctions& vk, VkPhysicalDevice handle, const VulkanDevice* app,
+                                      uint32_t& timestamp_bits) {
   uint32_t count = 0;
-  vkGetPhysicalDeviceQueueFamilyProperties(handle, &count, nullptr);
+  vk.vkGetPhysicalDeviceQueueFamilyProperties(handle, &count, nullptr);
   std::vector<VkQueueFamilyProperties> families(count);
-  vkGetPhysicalDeviceQueueFamilyProperties(handle, &count, families.data());
+  vk.vkGetPhysicalDeviceQueueFamilyProperties(handle, &count, families.data());
   std::optional<uint32_t> best;
   for (uint32_t i = 0; i < count; ++i) {
     if ((families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) == 0 || families[i].queueCount == 0) continue;
+    if (app != nullptr && app->queue_family != i) continue;
     if (!best || ((families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT) != 0 &&
                   (families[*best].queueFlags & VK_QUEUE_GRAPHICS_BIT) == 0)) {
       best = i;
@@ -302,32 +305,40 @@ std::optional<uint32_t> ComputeFamily(VkPhysicalDevice handle, uint32_t& timesta
 
 }  // namespace
 
-Result<std::optional<PhysicalDevice>> SnapshotDevice(VkPhysicalDevice handle) {
+Result<std::optional<PhysicalDevice>> SnapshotDevice(const InstanceFunctions& vk, VkPhysicalDevice handle,
+                                                     const VulkanDevice* app) {
   PhysicalDevice device;
   device.handle = handle;
   VkPhysicalDeviceProperties first;
-  vkGetPhysicalDeviceProperties(handle, &first);
+  vk.vkGetPhysicalDeviceProperties(handle, &first);
   if (first.apiVersion < VK_API_VERSION_1_1) return std::nullopt;
   device.api_version = std::min<uint32_t>(first.apiVersion, VK_MAKE_API_VERSION(0, 1, 4, 0xfff));
+  if (app != nullptr) device.api_version = std::min(device.api_version, app->api_version);
   DeviceProfile& out = device.profile;
-  std::optional<uint32_t> family = ComputeFamily(handle, out.limits.timestamp_valid_bits);
+  std::optional<uint32_t> family = ComputeFamily(vk, handle, app, out.limits.timestamp_valid_bits);
   if (!family) return std::nullopt;
   device.compute_queue_family = *family;
 
   uint32_t count = 0;
-  VkResult r = vkEnumerateDeviceExtensionProperties(handle, nullptr, &count, nullptr);
+  VkResult r = vk.vkEnumerateDeviceExtensionProperties(handle, nullptr, &count, nullptr);
   std::vector<VkExtensionProperties> extensions(count);
-  if (r == VK_SUCCESS) r = vkEnumerateDeviceExtensionProperties(handle, nullptr, &count, extensions.data());
+  if (r == VK_SUCCESS) r = vk.vkEnumerateDeviceExtensionProperties(handle, nullptr, &count, extensions.data());
   if (r != VK_SUCCESS && r != VK_INCOMPLETE) return VulkanError(r, "list device extensions");
   extensions.resize(std::min<std::size_t>(count, extensions.size()));
-  for (const auto& e : extensions) device.extensions.emplace(e.extensionName);
+  for (const auto& e : extensions)
+    if (app == nullptr || std::ranges::contains(app->extensions, e.extensionName))
+      device.extensions.emplace(e.extensionName);
 
   FeatureChain features;
-  features.Link(device.extensions, device.api_version);
-  vkGetPhysicalDeviceFeatures2(handle, &features.core);
+  if (app != nullptr) {
+    ReadEnabledFeatures(app->features, device.extensions, device.api_version, features);
+  } else {
+    features.Link(device.extensions, device.api_version);
+    vk.vkGetPhysicalDeviceFeatures2(handle, &features.core);
+  }
   PropertyChain properties;
   properties.Link(device.extensions, device.api_version);
-  vkGetPhysicalDeviceProperties2(handle, &properties.core);
+  vk.vkGetPhysicalDeviceProperties2(handle, &properties.core);
 
   const VkPhysicalDeviceProperties& core = properties.core.properties;
   out.name = core.deviceName;
@@ -341,9 +352,9 @@ Result<std::optional<PhysicalDevice>> SnapshotDevice(VkPhysicalDevice handle) {
   out.device_id = core.deviceID;
   out.type = TypeOf(core.deviceType);
   out.is_cpu = out.type == DeviceType::kCpu;
-  out.api_major = VK_API_VERSION_MAJOR(core.apiVersion);
-  out.api_minor = VK_API_VERSION_MINOR(core.apiVersion);
-  out.api_patch = VK_API_VERSION_PATCH(core.apiVersion);
+  out.api_major = VK_API_VERSION_MAJOR(app != nullptr ? device.api_version : core.apiVersion);
+  out.api_minor = VK_API_VERSION_MINOR(app != nullptr ? device.api_version : core.apiVersion);
+  out.api_patch = VK_API_VERSION_PATCH(app != nullptr ? device.api_version : core.apiVersion);
   if (device.api_version >= VK_API_VERSION_1_3) {
     out.max_spirv_version = 0x00010600;
   } else if (device.api_version >= VK_API_VERSION_1_2) {
@@ -361,14 +372,14 @@ Result<std::optional<PhysicalDevice>> SnapshotDevice(VkPhysicalDevice handle) {
   }
   ReadLimits(properties, out);
   ReadFeatures(properties, features, device.extensions, out.features);
-  out.features.external_memory_host = ImportsHostPages(handle, device.extensions);
+  out.features.external_memory_host = ImportsHostPages(vk, handle, device.extensions);
   ReadFloatControls(properties, out);
   ReadSubgroupOps(properties, features, out.subgroup);
   if (out.features.external_memory_host) {
     out.limits.host_import_alignment = static_cast<uint32_t>(properties.host.minImportedHostPointerAlignment);
   }
-  ReadMemory(handle, out);
-  KRAFLA_TRY(ReadMatrices(handle, out));
+  ReadMemory(vk, handle, out);
+  KRAFLA_TRY(ReadMatrices(vk, handle, out));
   return device;
 }
 

@@ -8,6 +8,11 @@
 #include "device/device_profile.h"
 #include "krafla/status.h"
 #include "vk_runtime/feature_chain.h"
+#include "vk_runtime/instance_functions.h"
+
+namespace krafla {
+struct VulkanDevice;
+}  // namespace krafla
 
 namespace krafla::vk {
 
@@ -19,7 +24,9 @@ struct PhysicalDevice {
   uint32_t compute_queue_family = 0;  // one that has compute, preferably with graphics: never a slow side queue
 };
 
-// Nothing for a device that has no compute queue or only Vulkan 1.0.
-Result<std::optional<PhysicalDevice>> SnapshotDevice(VkPhysicalDevice handle);
+// Nothing for a device that has no compute queue or only Vulkan 1.0. `app`: as if the device had only what that has
+// enabled, with its queue family.
+Result<std::optional<PhysicalDevice>> SnapshotDevice(const InstanceFunctions& vk, VkPhysicalDevice handle,
+                                                     const VulkanDevice* app = nullptr);
 
 }  // namespace krafla::vk

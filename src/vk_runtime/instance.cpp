@@ -17,7 +17,7 @@ constexpr char kValidationLayer[] = "VK_LAYER_KHRONOS_validation";
 constexpr char kHowToGetADriver[] =
     "Install a driver (Debian: mesa-vulkan-drivers, or the vendor's) or choose the device cpu";
 
-// volk keeps the loader's entry points in globals; they are the same for every instance.
+// volk keeps the entry points that need no instance in globals.
 Result<> LoadVulkan() {
   static std::mutex mutex;
   static bool loaded = false;
@@ -75,9 +75,46 @@ Result<std::shared_ptr<Instance>> Instance::Create(InstanceOptions options) {
   return instance;
 }
 
+Result<std::shared_ptr<Instance>> Instance::Wrap(VulkanDevice device) {
+  const auto missing = [](std::string_view what) {
+    return InvalidArgument("VulkanDevice::{} is missing: krafla runs on a device that the application has made.", what);
+  };
+  if (device.instance == VK_NULL_HANDLE) return missing("instance");
+  if (device.physical_device == VK_NULL_HANDLE) return missing("physical_device");
+  if (device.device == VK_NULL_HANDLE) return missing("device");
+  if (device.get_instance_proc_addr == nullptr) return missing("get_instance_proc_addr");
+  if (!device.lock_queue != !device.unlock_queue) return missing(device.lock_queue ? "unlock_queue" : "lock_queue");
+  if (device.api_version < VK_API_VERSION_1_1) {
+    return InvalidArgument("VulkanDevice::api_version is {}.{}; krafla needs an instance of Vulkan 1.1.",
+                           VK_API_VERSION_MAJOR(device.api_version), VK_API_VERSION_MINOR(device.api_version));
+  }
+  std::shared_ptr<Instance> instance(new Instance());
+  if (const char* name = instance->functions_.Load(device.get_instance_proc_addr, device.instance)) {
+    return InvalidArgument("VulkanDevice::get_instance_proc_addr has no {}, which is of Vulkan 1.1.", name);
+  }
+  KRAFLA_ASSIGN(std::optional<PhysicalDevice> physical,
+                SnapshotDevice(instance->functions_, device.physical_device, &device));
+  if (!physical) {
+    return InvalidArgument("VulkanDevice::queue_family is {}, which has no compute, or the device is of Vulkan 1.0.",
+                           device.queue_family);
+  }
+  // Programs that switch features off have their own view of the device: they share the queue.
+  if (!device.lock_queue) {
+    auto mutex = std::make_shared<std::mutex>();
+    device.lock_queue = [mutex] { mutex->lock(); };
+    device.unlock_queue = [mutex] { mutex->unlock(); };
+  }
+  device.features = nullptr;
+  instance->handle_ = device.instance;
+  instance->devices_.push_back(std::move(*physical));
+  instance->app_ = std::move(device);
+  return instance;
+}
+
 Instance::~Instance() {
-  if (messenger_ != VK_NULL_HANDLE) vkDestroyDebugUtilsMessengerEXT(handle_, messenger_, nullptr);
-  if (handle_ != VK_NULL_HANDLE) vkDestroyInstance(handle_, nullptr);
+  if (app_ || handle_ == VK_NULL_HANDLE) return;
+  if (messenger_ != VK_NULL_HANDLE) functions_.vkDestroyDebugUtilsMessengerEXT(handle_, messenger_, nullptr);
+  if (functions_.vkDestroyInstance != nullptr) functions_.vkDestroyInstance(handle_, nullptr);
 }
 
 Result<> Instance::Init(InstanceOptions options) {
@@ -152,13 +189,11 @@ Result<> Instance::Open(Validation validation) {
     handle_ = VK_NULL_HANDLE;
     return VulkanError(r, "create an instance");
   }
-  {
-    static std::mutex mutex;
-    std::lock_guard lock(mutex);
-    volkLoadInstanceOnly(handle_);
+  if (const char* name = functions_.Load(vkGetInstanceProcAddr, handle_)) {
+    return Internal("The Vulkan loader has no {}, which is of Vulkan 1.1.", name);
   }
   if (validate) {
-    r = vkCreateDebugUtilsMessengerEXT(handle_, &messenger, nullptr, &messenger_);
+    r = functions_.vkCreateDebugUtilsMessengerEXT(handle_, &messenger, nullptr, &messenger_);
     if (r != VK_SUCCESS) return VulkanError(r, "create the messenger of the validation layer");
   }
   return ListDevices();
@@ -166,16 +201,16 @@ Result<> Instance::Open(Validation validation) {
 
 Result<> Instance::ListDevices() {
   uint32_t count = 0;
-  VkResult r = vkEnumeratePhysicalDevices(handle_, &count, nullptr);
+  VkResult r = functions_.vkEnumeratePhysicalDevices(handle_, &count, nullptr);
   std::vector<VkPhysicalDevice> handles(count);
-  if (r == VK_SUCCESS) r = vkEnumeratePhysicalDevices(handle_, &count, handles.data());
+  if (r == VK_SUCCESS) r = functions_.vkEnumeratePhysicalDevices(handle_, &count, handles.data());
   // The loader says VK_ERROR_INITIALIZATION_FAILED where no driver has a device.
   if (r != VK_SUCCESS && r != VK_INCOMPLETE && r != VK_ERROR_INITIALIZATION_FAILED) {
     return VulkanError(r, "list the devices");
   }
   handles.resize(r == VK_ERROR_INITIALIZATION_FAILED ? 0 : std::min<std::size_t>(count, handles.size()));
   for (VkPhysicalDevice handle : handles) {
-    KRAFLA_ASSIGN(std::optional<PhysicalDevice> device, SnapshotDevice(handle));
+    KRAFLA_ASSIGN(std::optional<PhysicalDevice> device, SnapshotDevice(functions_, handle));
     if (!device) continue;
     const std::string& uuid = device->profile.device_uuid;
     bool known = uuid.find_first_not_of('0') != uuid.npos &&

@@ -4,12 +4,14 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/validation.h"
 #include "krafla/status.h"
+#include "vk_runtime/app_device.h"
 #include "vk_runtime/device_snapshot.h"
 
 namespace krafla::vk {
@@ -25,11 +27,16 @@ class Instance {
   // NOT_FOUND, with what to install, where there is no loader, no driver or no device at all, and no validation was
   // asked for. Other errors are failures of what is there.
   static Result<std::shared_ptr<Instance>> Create(InstanceOptions options = {});
+  // An application's, with its one device; see krafla/vulkan.h.
+  static Result<std::shared_ptr<Instance>> Wrap(VulkanDevice device);
   ~Instance();
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
 
   VkInstance handle() const { return handle_; }
+  const InstanceFunctions& vk() const { return functions_; }
+  // Null but for a wrapped one. Its locks are there, its chain of features is not.
+  const VulkanDevice* app() const { return app_ ? &*app_ : nullptr; }
   // Best first: discrete, integrated, virtual, CPU; then as the loader lists them. Each device once, though two
   // drivers may offer it.
   std::span<const PhysicalDevice> devices() const { return devices_; }
@@ -50,6 +57,8 @@ class Instance {
                                                   const VkDebugUtilsMessengerCallbackDataEXT* data, void* self);
 
   VkInstance handle_ = VK_NULL_HANDLE;
+  InstanceFunctions functions_;
+  std::optional<VulkanDevice> app_;
   Validation validation_ = Validation::kNone;
   VkDebugUtilsMessengerEXT messenger_ = VK_NULL_HANDLE;
   std::vector<PhysicalDevice> devices_;

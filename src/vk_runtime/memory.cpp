@@ -15,11 +15,11 @@ namespace {
 
 constexpr uint64_t kCapacityGranule = 16;  // capacities are multiples of it
 
-VmaVulkanFunctions FunctionsFor(const VolkDeviceTable& d) {
+VmaVulkanFunctions FunctionsFor(const InstanceFunctions& i, const VolkDeviceTable& d) {
   VmaVulkanFunctions f = {};
-  f.vkGetPhysicalDeviceProperties = vkGetPhysicalDeviceProperties;
-  f.vkGetPhysicalDeviceMemoryProperties = vkGetPhysicalDeviceMemoryProperties;
-  f.vkGetPhysicalDeviceMemoryProperties2KHR = vkGetPhysicalDeviceMemoryProperties2;
+  f.vkGetPhysicalDeviceProperties = i.vkGetPhysicalDeviceProperties;
+  f.vkGetPhysicalDeviceMemoryProperties = i.vkGetPhysicalDeviceMemoryProperties;
+  f.vkGetPhysicalDeviceMemoryProperties2KHR = i.vkGetPhysicalDeviceMemoryProperties2;
   f.vkAllocateMemory = d.vkAllocateMemory;
   f.vkFreeMemory = d.vkFreeMemory;
   f.vkMapMemory = d.vkMapMemory;
@@ -69,7 +69,7 @@ Buffer::~Buffer() {
 }
 
 Result<> Device::InitMemory(const PhysicalDevice& physical) {
-  VmaVulkanFunctions functions = FunctionsFor(functions_);
+  VmaVulkanFunctions functions = FunctionsFor(instance_->vk(), functions_);
   VmaAllocatorCreateInfo info = {};
   info.physicalDevice = physical_;
   info.device = handle_;
@@ -218,7 +218,7 @@ Result<std::shared_ptr<Buffer>> Device::ImportHost(void* data, uint64_t size, st
   VkMemoryRequirements needs;
   functions_.vkGetBufferMemoryRequirements(handle_, handle, &needs);
   VkPhysicalDeviceMemoryProperties memory;
-  vkGetPhysicalDeviceMemoryProperties(physical_, &memory);
+  instance_->vk().vkGetPhysicalDeviceMemoryProperties(physical_, &memory);
   uint32_t types = needs.memoryTypeBits & host.memoryTypeBits, type = 0;
   while (type < memory.memoryTypeCount && ((types >> type & 1) == 0 || (memory.memoryTypes[type].propertyFlags &
                                                                         VK_MEMORY_PROPERTY_HOST_COHERENT_BIT) == 0)) {

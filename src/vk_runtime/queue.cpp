@@ -33,6 +33,15 @@ void Queue::Raise(uint64_t number) {
 // shaders left. What a woken caller destroys meanwhile is told of no more. It takes submissions one after the other, so
 // the semaphore or fence of an empty second one comes after the look at the first.
 VkResult Queue::SubmitBatch(VkSubmitInfo info, VkFence fence) {
+  struct Held {
+    const QueueLock& hooks;
+    explicit Held(const QueueLock& h) : hooks(h) {
+      if (hooks.lock) hooks.lock();
+    }
+    ~Held() {
+      if (hooks.unlock) hooks.unlock();
+    }
+  } held(lock_);
   if (is_watched_) {
     auto commands = Struct<VkSubmitInfo>(VK_STRUCTURE_TYPE_SUBMIT_INFO);
     commands.commandBufferCount = std::exchange(info.commandBufferCount, 0);

@@ -7,8 +7,10 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "vk_runtime/vk_api.h"
@@ -17,10 +19,15 @@ namespace krafla::vk {
 
 using Clock = std::chrono::steady_clock;
 
+// Where others use the VkQueue too: called around each use. Both or neither.
+struct QueueLock {
+  std::function<void()> lock, unlock;
+};
+
 class Queue {
  public:
-  Queue(const VolkDeviceTable& functions, VkDevice device, VkQueue queue)
-      : functions_(functions), device_(device), queue_(queue) {}
+  Queue(const VolkDeviceTable& functions, VkDevice device, VkQueue queue, QueueLock lock = {})
+      : functions_(functions), device_(device), queue_(queue), lock_(std::move(lock)) {}
   ~Queue();  // the device must be idle or lost
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
@@ -53,6 +60,7 @@ class Queue {
   const VolkDeviceTable& functions_;
   VkDevice device_;
   VkQueue queue_;
+  QueueLock lock_;
   VkSemaphore semaphore_ = VK_NULL_HANDLE;  // a timeline
   bool is_watched_ = false;
   std::mutex mutex_;  // of the queue, and of the fences

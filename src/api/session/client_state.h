@@ -52,6 +52,10 @@ struct LocalClient::Impl {
   std::shared_ptr<MemoryBudget> budget;
   DeviceInfo device;
 
+  // `make`: the back end's client.
+  static Result<LocalClient> Create(const ClientOptions& options,
+                                    const std::function<Result<std::shared_ptr<Client>>()>& make);
+
   // A program made ready for it; logged. `compile` has what LocalClient's callers cannot say.
   Result<std::unique_ptr<Executable>> Compile(const XlaComputation& program, const BuildOptions& options,
                                               CompileOptions compile) const;

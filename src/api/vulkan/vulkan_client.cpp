@@ -42,6 +42,11 @@ class VulkanClient : public Client {
                const ClientOptions& options)
       : instance_(std::move(instance)), physical_(physical), options_(options) {
     device_ = Describe(physical.profile, number);
+    if (instance_->app() == nullptr) return;
+    device_.selector = Format("vulkan:uuid={}", physical.profile.device_uuid);
+    device_.description =
+        Format("the application's Vulkan device ({}, {})", physical.profile.name,
+               physical.profile.driver_info.empty() ? physical.profile.driver_name : physical.profile.driver_info);
   }
 
   Result<std::unique_ptr<Executable>> Compile(std::unique_ptr<Module> module, const CompileOptions& options) override {
@@ -112,7 +117,7 @@ class VulkanClient : public Client {
     const bool matrices = forces_matrices || tuning.coop.used;
     std::lock_guard lock(mutex_);
     auto it = devices_.find({names, matrices});
-    // A lost device is made anew; what was compiled for it stays lost.
+    // A lost device is made anew, where it is ours; what was compiled for it stays lost.
     if (it != devices_.end() && it->second.device->Alive()) return current_ = it->second;
     KRAFLA_ASSIGN(std::vector<vk::SelfTestCase> cases, SelfTestCases(profile, matrices));
     std::shared_ptr<vk::Device> made;
@@ -142,10 +147,19 @@ class VulkanClient : public Client {
     return current_ = devices_[{names, matrices}] = {std::move(made), std::move(note)};
   }
   Result<std::shared_ptr<vk::Device>> NewDevice(const DeviceProfile& profile) {
+    // An application's device is there once: what it has lost is lost for every view of it.
+    const bool is_ours = instance_->app() == nullptr;
+    if (!is_ours) {
+      if (last_view_ != nullptr) KRAFLA_TRY(last_view_->Alive());
+      for (const auto& [key, tested] : devices_) KRAFLA_TRY(tested.device->Alive());
+    }
     vk::DeviceOptions options;
     options.wait_limit = options_.wait_limit;
     options.cache_dir = options_.cache_folder;
-    return vk::Device::Create(instance_, physical_, profile, std::move(options));
+    KRAFLA_ASSIGN(std::shared_ptr<vk::Device> made,
+                  vk::Device::Create(instance_, physical_, profile, std::move(options)));
+    if (!is_ours) last_view_ = made;
+    return made;
   }
 
   std::shared_ptr<vk::Instance> instance_;
@@ -155,6 +169,7 @@ class VulkanClient : public Client {
   // By what is switched off, and whether cooperative matrices were tested.
   std::map<std::pair<std::vector<std::string>, bool>, Tested> devices_;
   Tested current_;
+  std::shared_ptr<vk::Device> last_view_;  // of an application's device
 };
 
 }  // namespace
@@ -172,6 +187,12 @@ Result<std::shared_ptr<Client>> CreateVulkanClient(std::string_view selector, co
   KRAFLA_ASSIGN(const vk::PhysicalDevice* physical, instance->Select(selector));
   auto number = static_cast<std::size_t>(physical - instance->devices().data());
   return std::make_shared<VulkanClient>(instance, *physical, number, options);
+}
+
+Result<std::shared_ptr<Client>> CreateVulkanClient(const VulkanDevice& device, const ClientOptions& options) {
+  KRAFLA_ASSIGN(std::shared_ptr<vk::Instance> instance, vk::Instance::Wrap(device));
+  const vk::PhysicalDevice& physical = instance->devices()[0];
+  return std::make_shared<VulkanClient>(instance, physical, 0, options);
 }
 
 Result<std::shared_ptr<vk::Device>> OpenTestedDevice(std::string_view selector) {

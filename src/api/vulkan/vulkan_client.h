@@ -11,6 +11,8 @@ Result<std::vector<DeviceDescription>> ListVulkanDevices();
 // Nothing is preferred to a Vulkan device: `passed_over` is for those that stand in for others.
 Result<std::shared_ptr<Client>> CreateVulkanClient(std::string_view selector, const ClientOptions& options,
                                                    std::string_view passed_over);
+// On an application's own device.
+Result<std::shared_ptr<Client>> CreateVulkanClient(const VulkanDevice& device, const ClientOptions& options);
 
 // A device as CreateVulkanClient's programs get it, after the self-test.
 Result<std::shared_ptr<vk::Device>> OpenTestedDevice(std::string_view selector);
