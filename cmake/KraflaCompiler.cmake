@@ -67,7 +67,7 @@ endmacro()
 macro(krafla_require_packages)
   set(missing "")
   set(wanted hwy/highway.h:libhwy-dev protozero/pbf_reader.hpp:libprotozero-dev CLI/CLI.hpp:libcli11-dev
-    nlohmann/json.hpp:nlohmann-json3-dev zip.h:libzip-dev xxhash.h:libxxhash-dev)
+    nlohmann/json.hpp:nlohmann-json3-dev zlib.h:zlib1g-dev xxhash.h:libxxhash-dev)
   if(KRAFLA_VULKAN)
     list(APPEND wanted vulkan/vulkan.h:libvulkan-dev volk.h:libvulkan-volk-dev vk_mem_alloc.h:libvulkan-memory-allocator-dev)
   endif()

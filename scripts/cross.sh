@@ -70,7 +70,7 @@ build() { # NAME TOOLS-FOLDER TOOLCHAIN CMAKE-OPTION.. -- TARGET..
 mkdir -p "$cross" build
 case "$target" in
   aarch64)
-    unpack arm64 arm64 libc6-dev libstdc++-14-dev libhwy-dev libzip-dev libvulkan-volk-dev libvulkan-dev \
+    unpack arm64 arm64 libc6-dev libstdc++-14-dev libhwy-dev zlib1g-dev libvulkan-volk-dev libvulkan-dev \
       libvulkan-memory-allocator-dev nlohmann-json3-dev libcli11-dev libprotozero-dev libxxhash-dev spirv-headers
     unpack amd64 tools g++-14-aarch64-linux-gnu qemu-user
     # The linker scripts of the C library name files by where Debian would have put them.
@@ -91,7 +91,7 @@ case "$target" in
     # Debian has no mingw packages of these: headers of this machine say what the rooms are compiled against.
     headers=$cross/w64-headers
     mkdir -p "$headers"
-    for name in vulkan vk_video volk.h vk_mem_alloc.h nlohmann CLI protozero spirv hwy xxhash.h zip.h zipconf.h; do
+    for name in vulkan vk_video volk.h vk_mem_alloc.h nlohmann CLI protozero spirv hwy xxhash.h zlib.h zconf.h; do
       for place in /usr/include /usr/include/volk /usr/include/vma "/usr/include/$(uname -m)-linux-gnu"; do
         if [ -e "$place/$name" ]; then ln -sfn "$place/$name" "$headers/$name"; fi
       done

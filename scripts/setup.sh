@@ -31,7 +31,7 @@ build_packages=(
   g++-14 cmake ninja-build ccache pkgconf git
   libvulkan-dev libvulkan-volk-dev spirv-headers spirv-tools glslang-tools
   libvulkan-memory-allocator-dev libhwy-dev libdnnl-dev libasmjit-dev libprotozero-dev
-  libcli11-dev nlohmann-json3-dev libzip-dev libxxhash-dev libgtest-dev libbenchmark-dev
+  libcli11-dev nlohmann-json3-dev zlib1g-dev libxxhash-dev libgtest-dev libbenchmark-dev
 )
 mesa_packages=(mesa-vulkan-drivers mesa-libgallium)
 test_packages=(

@@ -36,7 +36,7 @@ ABOVE = {
 IN_TESTS = ["base", "numerics", "device", "ir", "hlo_io", "recorded", "evaluator", "passes", "plan"]
 # words that only some rooms may include
 ONLY = {"vulkan/": ["vk_runtime"], "volk": ["vk_runtime"], "vk_mem_alloc": ["vk_runtime"],
-        "hwy/": ["cpu_fallback"], "asmjit": ["cpu_fallback"], "dnnl": ["cpu_fallback"], "zip.h": ["recorded"]}
+        "hwy/": ["cpu_fallback"], "asmjit": ["cpu_fallback"], "dnnl": ["cpu_fallback"], "zlib.h": ["recorded"]}
 # Headers of the system, which only these files may include; what is the system's is asked of base/system.h.
 SYSTEM_HEADERS = re.compile(r"^(?:sys/.*|arpa/.*|netinet/.*|mach.*|windows\.h|psapi\.h|(?:unistd|fcntl|dlfcn|sched|poll|spawn|fnmatch|"
                             r"pthread|pwd|grp|glob|dirent|signal|link|termios|io|direct|process)\.h)$")

@@ -1,75 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "recorded/npz.h"
 
-#include <zip.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
 
-#include "base/file.h"
 #include "base/host_memory.h"
-#include "base/system.h"
 #include "recorded/npy_file.h"
 #include "recorded/npy_header.h"
+#include "recorded/zip_archive.h"
 #include "recorded/zip_file.h"
 
 namespace krafla {
 namespace {
 
-struct CloseArchive {
-  void operator()(zip_t* archive) const { zip_discard(archive); }
-};
-struct CloseEntry {
-  void operator()(zip_file_t* file) const { zip_fclose(file); }
-};
-using Archive = std::unique_ptr<zip_t, CloseArchive>;
-using Entry = std::unique_ptr<zip_file_t, CloseEntry>;
-
-std::string ErrorText(int code) {
-  zip_error_t error;
-  zip_error_init_with_code(&error, code);
-  std::string out = zip_error_strerror(&error);
-  zip_error_fini(&error);
-  return out;
-}
-
-Result<> ReadExactly(zip_file_t* file, std::span<std::byte> to, std::string_view name) {
-  while (!to.empty()) {
-    zip_int64_t got = zip_fread(file, to.data(), to.size());
-    if (got <= 0)
-      return DataLoss("Array '{}' cannot be read to its end: {}.", name,
-                      got < 0 ? zip_error_strerror(zip_file_get_error(file)) : "the archive ends too early");
-    to = to.subspan(static_cast<std::size_t>(got));
-  }
-  return {};
-}
-
 // An entry, open behind its header.
 struct OpenEntry {
-  Entry file;
+  ZipArchive::Reader file;
   NpyHeader header;
 };
 
-Result<OpenEntry> OpenArray(zip_t* archive, zip_uint64_t index, const zip_stat_t& stat, std::string_view name) {
-  OpenEntry out{Entry(zip_fopen_index(archive, index, 0)), {}};
-  if (!out.file) return DataLoss("Array '{}' cannot be opened: {}.", name, zip_strerror(archive));
-  // What an entry may ask for: its own size, and no more than deflate could have packed into its bytes.
-  const uint64_t believable = stat.comp_method == ZIP_CM_STORE ? stat.comp_size : stat.comp_size * 1040 + 1024;
-  if (stat.size > believable || stat.size < kNpyPreambleV2)
-    return DataLoss("Array '{}' claims to hold {} bytes in {} compressed ones.", name, stat.size, stat.comp_size);
+Result<OpenEntry> OpenArray(const ZipArchive& archive, const ZipArchive::Entry& entry, std::string_view name) {
+  OpenEntry out{ZipArchive::Reader(archive, entry), {}};
+  if (entry.size < kNpyPreambleV2) return DataLoss("Array '{}' of {} bytes is too short for one.", name, entry.size);
   std::array<std::byte, kNpyPreambleV2> preamble;
-  KRAFLA_TRY(ReadExactly(out.file.get(), preamble, name));
+  KRAFLA_TRY(out.file.Read(preamble));
   KRAFLA_ASSIGN(NpyLength length, ReadNpyLength(preamble));
   std::string dictionary(length.length, '\0');
   // In version 1 two bytes of the dictionary are already here.
   std::size_t have = std::min(kNpyPreambleV2 - length.begin, dictionary.size());
   std::memcpy(dictionary.data(), preamble.data() + length.begin, have);
-  KRAFLA_TRY(ReadExactly(out.file.get(), std::as_writable_bytes(std::span(dictionary)).subspan(have), name));
+  KRAFLA_TRY(out.file.Read(std::as_writable_bytes(std::span(dictionary)).subspan(have)));
   KRAFLA_ASSIGN(out.header, ReadNpyDictionary(dictionary));
   const Shape& shape = out.header.shape;
-  const uint64_t data_size = stat.size - std::min<uint64_t>(stat.size, length.begin + length.length);
+  const uint64_t data_size = entry.size - std::min<uint64_t>(entry.size, length.begin + length.length);
   if (static_cast<uint64_t>(shape.byte_size()) != data_size)
     return DataLoss("Array '{}' is {}, which takes {} bytes, but it has {}.", name, shape.ToString(false),
                     shape.byte_size(), data_size);
@@ -79,12 +44,8 @@ Result<OpenEntry> OpenArray(zip_t* archive, zip_uint64_t index, const zip_stat_t
 }  // namespace
 
 struct NpzArchive::File {
-  struct Place {
-    zip_uint64_t index;
-    zip_stat_t stat;
-  };
-  Archive archive;
-  std::vector<Place> places;  // of the arrays
+  ZipArchive archive;
+  std::vector<std::size_t> places;  // of the arrays, among its entries
 };
 
 NpzArchive::NpzArchive(std::string path, std::unique_ptr<File> file) : path_(std::move(path)), file_(std::move(file)) {}
@@ -93,47 +54,29 @@ NpzArchive& NpzArchive::operator=(NpzArchive&&) noexcept = default;
 NpzArchive::~NpzArchive() = default;
 
 Result<NpzArchive> NpzArchive::Open(const std::string& path) {
-  KRAFLA_ASSIGN(InputFile opened, InputFile::Open(path));
-  int code = 0;
-  const int descriptor = opened.Release();
-  NpzArchive out(path, std::make_unique<File>());
-  zip_t* const archive = zip_fdopen(descriptor, 0, &code);  // closes the descriptor, unless it fails
-  if (archive == nullptr) {
-    os::CloseFile(descriptor);
-    return InvalidArgument("'{}' cannot be opened as an npz archive: {}.", path, ErrorText(code));
-  }
-  out.file_->archive.reset(archive);
-  const zip_int64_t count = zip_get_num_entries(archive, 0);
-  for (zip_int64_t i = 0; i < count; ++i) {
-    File::Place place{static_cast<zip_uint64_t>(i), {}};
-    const zip_stat_t& stat = place.stat;
-    if (zip_stat_index(archive, place.index, 0, &place.stat) != 0 ||
-        (stat.valid & (ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD)) !=
-            (ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD))
-      return DataLoss("Entry {} of '{}' has no sizes: {}.", i, path, zip_strerror(archive));
-    std::string name = stat.name;
+  KRAFLA_ASSIGN(ZipArchive archive, ZipArchive::Open(path));
+  NpzArchive out(path, std::make_unique<File>(std::move(archive)));
+  const std::vector<ZipArchive::Entry>& entries = out.file_->archive.entries();
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    std::string name = entries[i].name;
     if (!name.ends_with(".npy")) continue;
     name.resize(name.size() - 4);
-    auto entry = OpenArray(archive, place.index, stat, name);
+    auto entry = OpenArray(out.file_->archive, entries[i], name);
     if (!entry) return Failure(std::move(entry).error().WithContext(Format("while reading '{}'", path)));
     out.arrays_.push_back({std::move(name), std::move(entry->header.shape)});
-    out.file_->places.push_back(place);
+    out.file_->places.push_back(i);
   }
   return out;
 }
 
 Result<Literal> NpzArchive::Read(std::size_t number) {
   if (number >= arrays_.size()) return OutOfRange("'{}' has {} arrays, not {}.", path_, arrays_.size(), number + 1);
-  const auto& [index, stat] = file_->places[number];
-  const std::string& name = arrays_[number].name;
+  const ZipArchive::Entry& in_archive = file_->archive.entries()[file_->places[number]];
   auto read = [&]() -> Result<Literal> {
-    KRAFLA_ASSIGN(OpenEntry entry, OpenArray(file_->archive.get(), index, stat, name));
+    KRAFLA_ASSIGN(OpenEntry entry, OpenArray(file_->archive, in_archive, arrays_[number].name));
     KRAFLA_ASSIGN(Literal out, Literal::CreateUninitialized(entry.header.shape));
-    KRAFLA_TRY(ReadExactly(entry.file.get(), out.bytes(), name));
-    // One byte more, or its absence, makes libzip compare the checksum.
-    std::byte more;
-    if (zip_fread(entry.file.get(), &more, 1) != 0)
-      return DataLoss("Array '{}' is damaged: {}.", name, zip_error_strerror(zip_file_get_error(entry.file.get())));
+    KRAFLA_TRY(entry.file.Read(out.bytes()));
+    KRAFLA_TRY(entry.file.Finish());
     return FromStoredOrder(entry.header, std::move(out));
   };
   Result<Literal> out = read();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NumPy's .npz (zip of .npy) in and out, through libzip. bf16 is stored as u2 bits and 8-bit floats as u1 bits, as
+// NumPy's .npz (zip of .npy) in and out. bf16 is stored as u2 bits and 8-bit floats as u1 bits, as
 // NumPy has no names for them; the caller says which type is meant.
 #pragma once
 
