@@ -46,15 +46,7 @@ macro(krafla_require_cxx23)
       return std::expected<int, int>(0).value() + static_cast<int>(std::format(\"{}\", 1).size()) - 1 +
              std::stop_token().stop_requested();
     }" KRAFLA_CXX23_LIBRARY)
-  # Only the plugin needs it, and LLVM's library has not got it.
-  check_cxx_source_compiles("
-    #include <functional>
-    int main() { return std::move_only_function<int()>([] { return 0; })(); }" KRAFLA_MOVE_ONLY_FUNCTION)
   unset(CMAKE_REQUIRED_FLAGS)
-  if(KRAFLA_PJRT AND NOT KRAFLA_MOVE_ONLY_FUNCTION)
-    message(FATAL_ERROR "krafla's PJRT plugin needs std::move_only_function, which ${CMAKE_CXX_COMPILER} with its standard "
-      "library does not have. -DKRAFLA_PJRT=OFF builds without the plugin.")
-  endif()
   if(NOT KRAFLA_CXX23_LIBRARY)
     message(FATAL_ERROR
       "krafla needs C++23 with <format>, <expected> and <stop_token>, which ${CMAKE_CXX_COMPILER} "

@@ -6,6 +6,7 @@
 #   scripts/python_environment.sh jax      JAX for the tests: tests/python/requirements.txt
 #   scripts/python_environment.sh onnx     ONNX and ONNX Runtime for the tests of the importer: tests/onnx/requirements.txt
 #   scripts/python_environment.sh site     the generator of the documents' site: docs/requirements.txt
+#   scripts/python_environment.sh portable a compiler for other machines, and what makes wheels: cmake/portable/requirements.txt
 #   PYTHON names the interpreter that the environment is made from (python3); it has to be 3.11 or later.
 #
 # Exit: 0 it is there, 1 it could not be made, with the reason; 2 wrong usage.
@@ -15,7 +16,8 @@ case "${1:-}" in
   jax) list=tests/python/requirements.txt ;;
   onnx) list=tests/onnx/requirements.txt ;;
   site) list=docs/requirements.txt ;;
-  -h|--help) sed -n '3,10p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+  portable) list=cmake/portable/requirements.txt ;;
+  -h|--help) sed -n '3,11p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
   *) echo "python_environment.sh: '${1:-}' is not an environment (try --help)" >&2; exit 2 ;;
 esac
 name=$1 folder=$PWD/.cache/$1 base=${PYTHON:-python3}

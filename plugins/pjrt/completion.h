@@ -4,12 +4,12 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
 
+#include "base/move_only_function.h"
 #include "krafla/status.h"
 
 namespace krafla::pjrt {
@@ -17,7 +17,7 @@ namespace krafla::pjrt {
 // Any thread may call anything.
 class Completion {
  public:
-  using Callback = std::move_only_function<void(const Status* error)>;
+  using Callback = MoveOnlyFunction<void(const Status* error)>;
 
   Completion() = default;
   Completion(const Completion&) = delete;

@@ -128,7 +128,7 @@ class Run {
 // A run that waits for arrays which come from elsewhere: posted by the last of them.
 struct Postponed {
   std::atomic<std::size_t> missing = 0;
-  std::move_only_function<void()> post;
+  MoveOnlyFunction<void()> post;
   void Count() {
     if (missing.fetch_sub(1) == 1) post();
   }

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/move_only_function.h"
 #include "api/client.h"
 #include "plugins/pjrt/completion.h"
 
@@ -20,8 +21,8 @@ namespace krafla::pjrt {
 class Lane {
  public:
   struct Job {
-    std::move_only_function<void()> work;  // with the turn
-    std::move_only_function<void()> tell;  // afterwards, without it: runs the callbacks of whoever waits
+    MoveOnlyFunction<void()> work;  // with the turn
+    MoveOnlyFunction<void()> tell;  // afterwards, without it: runs the callbacks of whoever waits
   };
   // Posting waits while so many jobs have not begun, or so many runs not ended: what they hold is bounded.
   static constexpr std::size_t kMaxWaiting = 64;

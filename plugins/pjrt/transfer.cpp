@@ -37,7 +37,7 @@ Result<Literal> LiteralFrom(const void* data, const Shape& shape, std::span<cons
 
 // Runs `copy` on the array once it is there; the completion is that of the copy.
 std::shared_ptr<Completion> WhenThere(const std::shared_ptr<Array>& array,
-                                      std::move_only_function<Result<>(const DeviceBuffer& value)> copy) {
+                                      MoveOnlyFunction<Result<>(const DeviceBuffer& value)> copy) {
   auto promise = std::make_shared<Promise>();
   std::shared_ptr<Completion> done = promise->completion();
   array->ready()->Then([promise, array, copy = std::move(copy)](const Status* error) mutable {

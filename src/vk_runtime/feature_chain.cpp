@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace krafla::vk {
 
@@ -21,14 +22,22 @@ void FeatureChain::Link(const Extensions& available, uint32_t api_version) {
 }
 
 namespace {
-// Every feature struct is a type, a pointer, and then VkBool32s.
+// Every feature struct is a type, a pointer, and then VkBool32s. Behind an odd number of those lies a word that belongs
+// to nobody, which clang leaves as it was.
+template <typename T, std::size_t... I>
+constexpr bool TakesBools(std::index_sequence<I...>) {
+  return requires { T{VkStructureType{}, nullptr, (static_cast<void>(I), VkBool32{})...}; };
+}
 template <typename T>
 bool AnySet(const T& features) {
   constexpr std::size_t kFirst = sizeof(VkBaseOutStructure);
   static_assert(sizeof(T) > kFirst);
-  VkBool32 words[(sizeof(T) - kFirst) / sizeof(VkBool32)];
-  std::memcpy(words, reinterpret_cast<const char*>(&features) + kFirst, sizeof(words));
-  return std::ranges::any_of(words, [](VkBool32 w) { return w != VK_FALSE; });
+  constexpr std::size_t kWords = (sizeof(T) - kFirst) / sizeof(VkBool32);
+  constexpr std::size_t kBools = TakesBools<T>(std::make_index_sequence<kWords>()) ? kWords : kWords - 1;
+  static_assert(TakesBools<T>(std::make_index_sequence<kBools>()));
+  VkBool32 bools[kBools];
+  std::memcpy(bools, reinterpret_cast<const char*>(&features) + kFirst, sizeof(bools));
+  return std::ranges::any_of(bools, [](VkBool32 b) { return b != VK_FALSE; });
 }
 bool InCore(uint32_t api_version, uint32_t core) { return core != 0 && api_version >= core; }
 }  // namespace

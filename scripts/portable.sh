@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds packages that run on any Linux with a C library as old as Debian 10's (glibc 2.28, of 2018): an archive of the
+# command, the libraries and the headers, and a Python wheel. They need nothing beyond the C library; Vulkan is opened
+# at run time.
+#
+#   scripts/portable.sh [x86_64|aarch64] [--no-wheel]
+#
+# The packages are in build/packages. zig's clang compiles (from PyPI, into .cache/portable); Highway, zlib and AsmJit
+# are built from Debian's sources, whose checksums are below; headers are those that scripts/setup.sh installed. Nothing
+# of this machine changes. oneDNN is left out: docs/packages.md says what that costs. On the machine that it was built
+# for, the archive is unpacked and recorded networks are checked with it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+arch=x86_64 wheel=1
+for argument; do
+  case "$argument" in
+    x86_64|aarch64) arch=$argument ;;
+    --no-wheel) wheel= ;;
+    -h|--help) sed -n '3,13p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    *) echo "portable.sh: x86_64, aarch64 or --no-wheel is expected, not '$argument' (try --help)" >&2; exit 2 ;;
+  esac
+done
+target=$arch-linux-gnu.2.28
+portable=$PWD/.cache/portable-$arch sources=$PWD/.cache/portable-sources
+say() { printf 'portable: %s\n' "$*" >&2; }
+python=$(scripts/python_environment.sh portable)
+zig=$("$python" -c 'import pathlib, ziglang; print(pathlib.Path(ziglang.__file__).parent / "zig")')
+
+mkdir -p "$portable/bin" "$sources" build/packages
+for tool in cc c++; do printf '#!/bin/sh\nexec "%s" %s -target %s "$@"\n' "$zig" $tool "$target"; done >/dev/null
+for tool in cc c++; do printf '#!/bin/sh\nexec "%s" %s -target %s "$@"\n' "$zig" $tool "$target" >"$portable/bin/$tool"; done
+for tool in ar ranlib; do printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$zig" $tool >"$portable/bin/$tool"; done
+chmod +x "$portable"/bin/*
+
+# source NAME CHECKSUM PATH: unpacks a source archive of Debian's pool to $sources/NAME.
+source_of() {
+  local name=$1 checksum=$2 path=$3 archive=$sources/${3##*/}
+  if [ "$(cat "$sources/$name/.checksum" 2>/dev/null)" = "$checksum" ]; then return; fi
+  say "fetching the sources of $name"
+  local mirror
+  for mirror in "${KRAFLA_DEBIAN_MIRROR:-http://deb.debian.org/debian}" http://snapshot.debian.org/archive/debian/20251101T000000Z; do
+    curl -fsSL --retry 2 -o "$archive" "$mirror/pool/main/$path" && break
+  done
+  echo "$checksum  $archive" | sha256sum --check --quiet || { say "'$path' is not what it should be, or cannot be had"; exit 1; }
+  rm -rf "${sources:?}/$name"
+  mkdir "$sources/$name"
+  tar xf "$archive" -C "$sources/$name" --strip-components=1
+  rm "$archive"
+  echo "$checksum" >"$sources/$name/.checksum"
+}
+source_of highway 7e0be78b8318e8bdbf6fa545d2ecb4c90f947df03f7aadc42c1967f019e63343 h/highway/highway_1.2.0.orig.tar.gz
+source_of zlib 60dd315c07f616887caa029408308a018ace66e3d142726a97db164b3b8f69fb 'z/zlib/zlib_1.3.dfsg+really1.3.1.orig.tar.gz'
+source_of asmjit 361308fc510137aa87d4dd6587ec84949b01ad654b77feea8ef145046587d493 \
+  'a/asmjit/asmjit_0.0~git20231115.1da9e4d.orig.tar.xz'
+
+# Headers of no library that is linked: the machine's.
+mkdir -p "$portable/include" "$portable/share/cmake"
+for name in vulkan vk_video volk.h volk.c vk_mem_alloc.h nlohmann CLI protozero spirv xxhash.h; do
+  for place in /usr/include /usr/include/volk /usr/include/vma; do
+    if [ -e "$place/$name" ]; then cp -rLu "$place/$name" "$portable/include/"; fi
+  done
+done
+for name in nlohmann_json CLI11; do cp -ru /usr/share/cmake/$name "$portable/share/cmake/"; done
+
+toolchain=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/toolchains/portable.cmake"
+  -DKRAFLA_PORTABLE="$portable" -DKRAFLA_PORTABLE_TARGET="$target")
+if [ "$(cat "$portable/built" 2>/dev/null)" != "$target $(sha256sum <cmake/portable/CMakeLists.txt)" ]; then
+  say "building Highway, zlib and AsmJit for $target"
+  cmake -S cmake/portable -B "build/portable-libraries-$arch" "${toolchain[@]}" -DKRAFLA_SOURCES="$sources" \
+    -DCMAKE_INSTALL_PREFIX="$portable" -DCMAKE_INSTALL_LIBDIR=lib >/dev/null
+  cmake --build "build/portable-libraries-$arch" --target install >/dev/null
+  printf '%s %s\n' "$target" "$(sha256sum <cmake/portable/CMakeLists.txt)" >"$portable/built"
+fi
+
+build=build/portable-$arch
+options=("${toolchain[@]}" -DKRAFLA_TESTS=OFF -DKRAFLA_EXAMPLES=OFF -DKRAFLA_ONEDNN=OFF)
+say "building krafla for $target"
+cmake -S . -B "$build" "${options[@]}" >/dev/null
+cmake --build "$build"
+(cd "$build" && cpack -G TGZ >/dev/null)
+archive=$(ls -t build/packages/krafla-*.tar.gz | head -1)
+say "made $archive ($(stat -c %s "$archive") bytes)"
