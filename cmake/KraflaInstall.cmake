@@ -16,16 +16,34 @@ target_include_directories(libkrafla PUBLIC
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 # The rooms that define what the public headers declare go in whole; the others as far as those need them.
 set(whole krafla_base krafla_ir krafla_builder krafla_onnx krafla_api)
+set(private_names "")
+if(KRAFLA_ONE_LIBRARY)
+  # The command and the plugin have their engine here.
+  list(APPEND whole krafla_command)
+  string(APPEND private_names "KraflaCommand; ")
+  if(KRAFLA_PJRT)
+    list(APPEND whole krafla_plugin)
+    string(APPEND private_names "GetPjrtApi; krafla_set_python_callback; ")
+  endif()
+endif()
 target_link_libraries(libkrafla PRIVATE ${whole})
 foreach(room IN LISTS whole)
   list(APPEND archives $<TARGET_FILE:${room}>)
 endforeach()
 target_link_options(libkrafla PRIVATE LINKER:--whole-archive ${archives} LINKER:--no-whole-archive)
-set(map ${PROJECT_SOURCE_DIR}/cmake/krafla.map)
-target_link_options(libkrafla PRIVATE LINKER:--version-script=${map})
+set(map ${PROJECT_BINARY_DIR}/krafla.map)
+file(READ ${PROJECT_SOURCE_DIR}/cmake/krafla.map exports)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/krafla.map)
+if(private_names)
+  string(APPEND exports "/* For the programs of this version. */\nKRAFLA_PRIVATE {\n  global: ${private_names}\n};\n")
+endif()
+file(CONFIGURE OUTPUT ${map} @ONLY CONTENT "${exports}")
+# Its own calls of what it exports go straight there.
+target_link_options(libkrafla PRIVATE LINKER:--version-script=${map} LINKER:-Bsymbolic-functions)
 set_target_properties(libkrafla PROPERTIES LINK_DEPENDS "${archives};${map}")
 
-install(TARGETS libkrafla EXPORT kraflaTargets COMPONENT sdk LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT sdk)
+install(TARGETS libkrafla EXPORT kraflaTargets COMPONENT library LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  COMPONENT library NAMELINK_COMPONENT sdk)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/krafla ${PROJECT_BINARY_DIR}/generated/include/krafla
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT sdk FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 install(EXPORT kraflaTargets NAMESPACE krafla:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/krafla COMPONENT sdk)

@@ -16,6 +16,8 @@
 #include "inspect.h"
 #include "shell.h"
 
+extern "C" [[gnu::visibility("default")]] int KraflaCommand(int argc, char** argv);
+
 using namespace krafla::cli;  // NOLINT
 
 namespace {
@@ -334,7 +336,8 @@ int RunCommand(int argc, char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+// The command, as the program and whoever loads the library begin it: an exit code of docs/errors.md.
+extern "C" int KraflaCommand(int argc, char** argv) {
   int code = kBadInput;
   try {
     code = RunCommand(argc, argv);

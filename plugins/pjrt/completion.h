@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include "base/move_only_function.h"
 #include "krafla/status.h"
+#include "plugins/pjrt/move_only_function.h"
 
 namespace krafla::pjrt {
 

@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/move_only_function.h"
 #include "api/client.h"
 #include "plugins/pjrt/completion.h"
+#include "plugins/pjrt/move_only_function.h"
 
 namespace krafla::pjrt {
 

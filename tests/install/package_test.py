@@ -27,7 +27,7 @@ class PackageTest(unittest.TestCase):
     def setUpClass(cls):
         cls.scratch = tempfile.TemporaryDirectory()
         cls.prefix = pathlib.Path(cls.scratch.name) / "prefix"
-        for component in ("tool", "sdk"):
+        for component in ("library", "tool", "sdk"):
             run("cmake", "--install", BUILD, "--prefix", cls.prefix, "--component", component)
 
     @classmethod
@@ -53,7 +53,7 @@ class PackageTest(unittest.TestCase):
             self.assertIn(says, (self.prefix / "share" / file).read_text())
 
     def test_licences(self):
-        for folder in ("krafla", "libkrafla-dev"):
+        for folder in ("krafla", "libkrafla0", "libkrafla-dev"):
             about = self.prefix / "share/doc" / folder
             self.assertIn("Apache License", (about / "LICENSE").read_text())
             notices = (about / "NOTICES").read_text()
@@ -90,14 +90,16 @@ class PackageTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             run("cpack", "--config", BUILD / "CPackConfig.cmake", "-G", "DEB", "-B", folder)
             made = {p.name.split("_")[0]: p for p in pathlib.Path(folder).glob("*.deb")}
-            self.assertEqual(set(made), {"krafla", "libkrafla-dev"})
-            self.assertIn("libc6", run("dpkg-deb", "--field", made["krafla"], "Depends"))
+            self.assertEqual(set(made), {"krafla", "libkrafla0", "libkrafla-dev"})
+            self.assertIn("libc6", run("dpkg-deb", "--field", made["libkrafla0"], "Depends"))
+            self.assertIn("libkrafla0", run("dpkg-deb", "--field", made["krafla"], "Depends"))
             self.assertIn("usr/bin/krafla", run("dpkg-deb", "--contents", made["krafla"]))
             listed = run("dpkg-deb", "--contents", made["libkrafla-dev"])
             self.assertIn("libkrafla.so", listed)
             self.assertNotIn("usr/bin", listed)
             # Unpacked elsewhere it runs.
-            run("dpkg-deb", "-x", made["krafla"], pathlib.Path(folder) / "root")
+            for name in ("krafla", "libkrafla0"):
+                run("dpkg-deb", "-x", made[name], pathlib.Path(folder) / "root")
             self.assertIn("krafla", run(pathlib.Path(folder) / "root/usr/bin/krafla", "--version"))
 
 

@@ -3,11 +3,12 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <memory>
 #include <type_traits>
 #include <utility>
 
-namespace krafla {
+namespace krafla::pjrt {
 
 template <typename Signature>
 class MoveOnlyFunction;
@@ -16,6 +17,7 @@ template <typename R, typename... Arguments>
 class MoveOnlyFunction<R(Arguments...)> {
  public:
   MoveOnlyFunction() = default;
+  MoveOnlyFunction(std::nullptr_t) {}  // NOLINT(google-explicit-constructor): as the standard's
   template <typename F>
     requires(!std::same_as<std::remove_cvref_t<F>, MoveOnlyFunction> && std::is_invocable_r_v<R, F&, Arguments...>)
   MoveOnlyFunction(F&& function)  // NOLINT(google-explicit-constructor): as the standard's
@@ -40,4 +42,4 @@ class MoveOnlyFunction<R(Arguments...)> {
   std::unique_ptr<Callable> target_;
 };
 
-}  // namespace krafla
+}  // namespace krafla::pjrt
