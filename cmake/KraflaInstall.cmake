@@ -38,8 +38,13 @@ if(private_names)
   string(APPEND exports "/* For the programs of this version. */\nKRAFLA_PRIVATE {\n  global: ${private_names}\n};\n")
 endif()
 file(CONFIGURE OUTPUT ${map} @ONLY CONTENT "${exports}")
-# Its own calls of what it exports go straight there.
-target_link_options(libkrafla PRIVATE LINKER:--version-script=${map} LINKER:-Bsymbolic-functions)
+target_link_options(libkrafla PRIVATE LINKER:--version-script=${map})
+# Its own calls of what it exports go straight there, as clang's do anyway.
+include(CheckLinkerFlag)
+check_linker_flag(CXX LINKER:-Bsymbolic-functions KRAFLA_SYMBOLIC_FUNCTIONS)
+if(KRAFLA_SYMBOLIC_FUNCTIONS)
+  target_link_options(libkrafla PRIVATE LINKER:-Bsymbolic-functions)
+endif()
 set_target_properties(libkrafla PROPERTIES LINK_DEPENDS "${archives};${map}")
 
 install(TARGETS libkrafla EXPORT kraflaTargets COMPONENT library LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}

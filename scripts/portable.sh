@@ -29,7 +29,6 @@ python=$(scripts/python_environment.sh portable)
 zig=$("$python" -c 'import pathlib, ziglang; print(pathlib.Path(ziglang.__file__).parent / "zig")')
 
 mkdir -p "$portable/bin" "$sources" build/packages
-for tool in cc c++; do printf '#!/bin/sh\nexec "%s" %s -target %s "$@"\n' "$zig" $tool "$target"; done >/dev/null
 for tool in cc c++; do printf '#!/bin/sh\nexec "%s" %s -target %s "$@"\n' "$zig" $tool "$target" >"$portable/bin/$tool"; done
 for tool in ar ranlib; do printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$zig" $tool >"$portable/bin/$tool"; done
 chmod +x "$portable"/bin/*

@@ -109,6 +109,7 @@ class LocalClient {
  private:
   friend class Buffer;
   friend class Session;
+  friend class VulkanInterop;
   explicit LocalClient(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

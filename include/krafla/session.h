@@ -85,6 +85,7 @@ class Buffer {
 
  private:
   friend class Session;
+  friend class VulkanInterop;
   explicit Buffer(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
   std::shared_ptr<const Impl> impl_;
 };
@@ -182,6 +183,7 @@ class Session {
   Result<SessionProfile> Profile(int runs = 10);
 
  private:
+  friend class VulkanInterop;
   struct Impl;
   explicit Session(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

@@ -41,6 +41,8 @@ class Buffer {
   // it directly, where `host_cached` without a staging copy.
   std::byte* host() const { return host_; }
   bool host_cached() const { return host_cached_; }
+  // Somebody else's VkBuffer (Device::Borrow).
+  bool is_borrowed() const { return is_borrowed_; }
   Device& device() const { return *device_; }
 
   // The last submission that uses this buffer. Set by who submits.
@@ -61,7 +63,8 @@ class Buffer {
   VkBuffer handle_ = VK_NULL_HANDLE;
   VmaAllocation_T* allocation_ = nullptr;
   VkDeviceMemory imported_ = VK_NULL_HANDLE;  // instead of allocation_: the caller's pages
-  std::shared_ptr<const void> pages_;         // what owns those
+  std::shared_ptr<const void> pages_;         // what owns those, or a borrowed buffer
+  bool is_borrowed_ = false;
   uint64_t size_ = 0, capacity_ = 0, address_ = 0, id_ = 0;
   std::byte* host_ = nullptr;
   bool host_cached_ = false;

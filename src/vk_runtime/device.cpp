@@ -237,6 +237,20 @@ Result<Event> Device::Submit(VkCommandBuffer commands, const KernelNames& names)
   return event;
 }
 
+Result<> Device::WaitForSemaphores(std::span<const SemaphoreValue> waits) {
+  if (waits.empty()) return {};
+  KRAFLA_TRY(Alive());
+  if (VkResult r = queue_->SubmitSemaphores(waits, {}); r != VK_SUCCESS) return Fail(r, "wait for semaphores");
+  return {};
+}
+
+Result<> Device::SignalSemaphores(std::span<const SemaphoreValue> signals) {
+  if (signals.empty()) return {};
+  KRAFLA_TRY(Alive());
+  if (VkResult r = queue_->SubmitSemaphores({}, signals); r != VK_SUCCESS) return Fail(r, "signal semaphores");
+  return {};
+}
+
 Result<> Device::Wait(Event event, const RunLimit& limit) {
   KRAFLA_TRY(Alive());
   if (event.number <= queue_->known_complete()) return {};

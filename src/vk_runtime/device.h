@@ -83,6 +83,10 @@ class Device : public std::enable_shared_from_this<Device> {
   // profile().limits.host_import_alignment, and outlive the buffer and its uses; `owner` does if it keeps them.
   // UNIMPLEMENTED without VK_EXT_external_memory_host.
   Result<std::shared_ptr<Buffer>> ImportHost(void* data, uint64_t size, std::shared_ptr<const void> owner = nullptr);
+  // The first `size` bytes of somebody else's VkBuffer, which can be used as BufferUsage() says; it is not destroyed.
+  // `owner` is let go of once the last use that this device knows of is complete.
+  Result<std::shared_ptr<Buffer>> Borrow(VkBuffer handle, uint64_t size, std::shared_ptr<const void> owner);
+  VkBufferUsageFlags BufferUsage() const;
   // Waits for the buffer's last use, then copies.
   Result<> Upload(Buffer& to, uint64_t offset, std::span<const std::byte> from);
   Result<> Download(const Buffer& from, uint64_t offset, std::span<std::byte> to);
@@ -95,6 +99,10 @@ class Device : public std::enable_shared_from_this<Device> {
 
   // Work.
   Result<Event> Submit(VkCommandBuffer commands, const KernelNames& names);
+  // What is submitted from here on begins once `waits` are signalled.
+  Result<> WaitForSemaphores(std::span<const SemaphoreValue> waits);
+  // Signalled once all that was submitted so far is complete.
+  Result<> SignalSemaphores(std::span<const SemaphoreValue> signals);
   // DEADLINE_EXCEEDED once the wait's own limit has passed, or what `limit` says; the work goes on.
   Result<> Wait(Event event, const RunLimit& limit = kUnlimited);
   Result<> WaitFor(const Buffer& buffer, const RunLimit& limit = kUnlimited) {
@@ -119,6 +127,7 @@ class Device : public std::enable_shared_from_this<Device> {
     VkDeviceMemory imported;
     uint64_t last_use, bytes;
     std::shared_ptr<const void> pages;
+    bool is_borrowed;
   };
   struct Recent {
     uint64_t number = 0;

@@ -42,11 +42,15 @@ VmaVulkanFunctions FunctionsFor(const InstanceFunctions& i, const VolkDeviceTabl
   return f;
 }
 
+VkBufferUsageFlags UsageOf(bool addresses) {
+  return VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
+         (addresses ? VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT : 0);
+}
+
 VkBufferCreateInfo BufferInfo(uint64_t bytes, bool addresses) {
   auto info = Struct<VkBufferCreateInfo>(VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO);
   info.size = bytes;
-  info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
-  if (addresses) info.usage |= VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
+  info.usage = UsageOf(addresses);
   return info;
 }
 
@@ -252,13 +256,30 @@ Result<std::shared_ptr<Buffer>> Device::ImportHost(void* data, uint64_t size, st
   return buffer;
 }
 
+VkBufferUsageFlags Device::BufferUsage() const { return UsageOf(uses_addresses()); }
+
+Result<std::shared_ptr<Buffer>> Device::Borrow(VkBuffer handle, uint64_t size, std::shared_ptr<const void> owner) {
+  KRAFLA_TRY(Alive());
+  std::shared_ptr<Buffer> buffer(new Buffer());
+  buffer->handle_ = handle;
+  buffer->device_ = this;
+  buffer->keep_ = shared_from_this();
+  buffer->pages_ = std::move(owner);
+  buffer->is_borrowed_ = true;
+  buffer->size_ = buffer->capacity_ = size;
+  buffer->id_ = next_id_.fetch_add(1, std::memory_order_relaxed);
+  if (uses_addresses()) buffer->address_ = AddressOf(functions_, handle_, handle);
+  return buffer;
+}
+
 void Device::Retire(Buffer& buffer) {
   Retired retired = {buffer.handle_,
                      buffer.allocation_,
                      buffer.imported_,
                      buffer.last_use(),
                      buffer.allocation_ != nullptr ? buffer.capacity_ : 0,
-                     std::move(buffer.pages_)};
+                     std::move(buffer.pages_),
+                     buffer.is_borrowed_};
   if (retired.last_use <= queue_->known_complete() || is_lost_.load(std::memory_order_acquire)) {
     Destroy(retired);
     return;
@@ -270,7 +291,7 @@ void Device::Retire(Buffer& buffer) {
 void Device::Destroy(const Retired& retired) {
   if (retired.allocation != nullptr) {
     vmaDestroyBuffer(allocator_, retired.buffer, retired.allocation);
-  } else {
+  } else if (!retired.is_borrowed) {
     functions_.vkDestroyBuffer(handle_, retired.buffer, nullptr);
     if (retired.imported != VK_NULL_HANDLE) functions_.vkFreeMemory(handle_, retired.imported, nullptr);
   }
@@ -279,13 +300,15 @@ void Device::Destroy(const Retired& retired) {
 
 // Frees what was dropped while in use and is not any more.
 void Device::Collect() {
+  std::vector<std::shared_ptr<const void>> owners;  // let go of without the lock: they may call what they like
   std::lock_guard lock(mutex_);
   if (retired_.empty()) return;
   uint64_t complete = 0;
   if (queue_->Completed(complete) != VK_SUCCESS) return;  // whoever waits next will hear of it
-  std::erase_if(retired_, [&](const Retired& r) {
+  std::erase_if(retired_, [&](Retired& r) {
     if (r.last_use > complete) return false;
     Destroy(r);
+    if (r.pages != nullptr) owners.push_back(std::move(r.pages));
     return true;
   });
 }

@@ -69,6 +69,13 @@ class Program {
   // nothing. UNIMPLEMENTED on a device without timestamps.
   Result<std::vector<double>> Profile(std::span<const BufferBinding> slots);
 
+  // For command buffers of others. What the steps read that depends on the buffers in the slots, which have to outlive
+  // it, as the program has to.
+  class Binding;
+  Result<std::unique_ptr<Binding>> Bind(std::span<const BufferBinding> slots);
+  // All steps, the first of them behind a barrier for what came before on the queue; nothing is allocated.
+  void RecordInto(VkCommandBuffer commands, const Binding& binding) const;
+
   const ProgramStatistics& statistics() const { return statistics_; }
   // Reads the times of a measured run, where it is complete.
   Result<> TakeMeasures();
@@ -108,6 +115,7 @@ class Program {
   Result<Recording*> Prepare(std::span<const BufferBinding> slots, bool is_measured);
   Result<Recording*> FreeRecording(bool is_measured);
   Result<> CreateRecording(Recording& recording);
+  Result<> AllocateTables(Recording& recording);
   Result<> AllocateRecording(Recording& recording);
   void WriteTable(Recording& recording, std::span<const BufferBinding> slots, bool everything);
   void WriteDescriptors(Recording& recording, std::span<const BufferBinding> slots);
@@ -153,5 +161,22 @@ class Program {
   std::vector<double> taken_ms_;     // by the host's clock
   bool is_measure_pending_ = false;  // a measured run was submitted
 };
+
+class Program::Binding {
+ public:
+  explicit Binding(Program& program) : program_(program) {}
+  ~Binding() { program_.Destroy(recording_); }
+  Binding(const Binding&) = delete;
+  Binding& operator=(const Binding&) = delete;
+
+ private:
+  friend class Program;
+  Program& program_;
+  Recording recording_;
+  std::vector<BufferBinding> slots_;
+};
+
+// Behind programs in command buffers of others: what they wrote can be read by compute shaders, transfers and the host.
+void RecordOutcomeBarrier(const Device& device, VkCommandBuffer commands);
 
 }  // namespace krafla::vk

@@ -73,7 +73,7 @@ Result<> Program::CreateRecording(Recording& recording) {
   return made;
 }
 
-Result<> Program::AllocateRecording(Recording& recording) {
+Result<> Program::AllocateTables(Recording& recording) {
   const VolkDeviceTable& vk = device_->vk();
   if (device_->uses_addresses()) {
     if (rows_ > 0) {
@@ -106,6 +106,12 @@ Result<> Program::AllocateRecording(Recording& recording) {
     r = vk.vkAllocateDescriptorSets(device_->handle(), &allocate, recording.sets.data());
     if (r != VK_SUCCESS) return device_->Fail(r, "allocate descriptor sets");
   }
+  return {};
+}
+
+Result<> Program::AllocateRecording(Recording& recording) {
+  const VolkDeviceTable& vk = device_->vk();
+  KRAFLA_TRY(AllocateTables(recording));
   if (!submissions_.empty()) {
     recording.commands.resize(submissions_.size());
     auto info = Struct<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
@@ -214,6 +220,45 @@ void Program::RecordPiece(VkCommandBuffer commands, const Piece& piece, const Re
   base[piece.axis] = piece.begin;
   count[piece.axis] = piece.count;
   vk.vkCmdDispatchBase(commands, base[0], base[1], base[2], count[0], count[1], count[2]);
+}
+
+Result<std::unique_ptr<Program::Binding>> Program::Bind(std::span<const BufferBinding> slots) {
+  KRAFLA_TRY(device_->Alive());
+  if (slots.size() != slot_count_)
+    return InvalidArgument("A program with {} slots was given {} buffers.", slot_count_, slots.size());
+  KRAFLA_TRY(CheckSlots(slots));
+  auto out = std::make_unique<Binding>(*this);
+  out->slots_.assign(slots.begin(), slots.end());
+  KRAFLA_TRY(AllocateTables(out->recording_));
+  if (device_->uses_addresses()) {
+    WriteTable(out->recording_, slots, true);
+  } else if (set_count_ > 0) {
+    WriteDescriptors(out->recording_, slots);
+  }
+  return out;
+}
+
+void Program::RecordInto(VkCommandBuffer commands, const Binding& binding) const {
+  VkPipeline current = VK_NULL_HANDLE;
+  Switched switched(*this, commands);
+  for (const Submission& submission : submissions_)
+    for (const auto& group : submission.groups) {
+      WorkBarrier(commands);
+      for (const Piece& piece : group) {
+        switched.Enter(piece);
+        RecordPiece(commands, piece, binding.recording_, binding.slots_, current);
+      }
+    }
+  switched.Leave();
+}
+
+void RecordOutcomeBarrier(const Device& device, VkCommandBuffer commands) {
+  auto barrier = Struct<VkMemoryBarrier>(VK_STRUCTURE_TYPE_MEMORY_BARRIER);
+  barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+  barrier.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
+                          VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_HOST_READ_BIT;
+  device.vk().vkCmdPipelineBarrier(commands, kWork, kWork | VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, nullptr, 0,
+                                   nullptr);
 }
 
 Result<> Program::Record(Recording& recording, std::span<const BufferBinding> slots) {

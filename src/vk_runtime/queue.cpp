@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "krafla/inline_vector.h"
+
 namespace krafla::vk {
 
 Queue::~Queue() {
@@ -90,6 +92,37 @@ VkResult Queue::Submit(VkCommandBuffer commands, uint64_t& number) {
   submitted_.store(next, std::memory_order_release);
   number = next;
   return VK_SUCCESS;
+}
+
+// A wait's second scope is all that comes later in submission order, a signal's first one all that came before
+// (Vulkan 1.4, 7.4.1 and 7.4.2): an empty batch is enough.
+VkResult Queue::SubmitSemaphores(std::span<const SemaphoreValue> waits, std::span<const SemaphoreValue> signals) {
+  InlineVector<VkSemaphore, 8> wait_semaphores, signal_semaphores;
+  InlineVector<uint64_t, 8> wait_values, signal_values;
+  InlineVector<VkPipelineStageFlags, 8> stages;
+  for (const SemaphoreValue& s : waits) {
+    wait_semaphores.push_back(s.semaphore);
+    wait_values.push_back(s.value);
+    stages.push_back(VK_PIPELINE_STAGE_ALL_COMMANDS_BIT);
+  }
+  for (const SemaphoreValue& s : signals) {
+    signal_semaphores.push_back(s.semaphore);
+    signal_values.push_back(s.value);
+  }
+  auto timeline = Struct<VkTimelineSemaphoreSubmitInfo>(VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO);
+  timeline.waitSemaphoreValueCount = static_cast<uint32_t>(wait_values.size());
+  timeline.pWaitSemaphoreValues = wait_values.data();
+  timeline.signalSemaphoreValueCount = static_cast<uint32_t>(signal_values.size());
+  timeline.pSignalSemaphoreValues = signal_values.data();
+  auto info = Struct<VkSubmitInfo>(VK_STRUCTURE_TYPE_SUBMIT_INFO);
+  if (semaphore_ != VK_NULL_HANDLE) info.pNext = &timeline;
+  info.waitSemaphoreCount = static_cast<uint32_t>(wait_semaphores.size());
+  info.pWaitSemaphores = wait_semaphores.data();
+  info.pWaitDstStageMask = stages.data();
+  info.signalSemaphoreCount = static_cast<uint32_t>(signal_semaphores.size());
+  info.pSignalSemaphores = signal_semaphores.data();
+  std::lock_guard lock(mutex_);
+  return SubmitBatch(info, VK_NULL_HANDLE);
 }
 
 void Queue::RecycleFences() {

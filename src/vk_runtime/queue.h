@@ -24,6 +24,12 @@ struct QueueLock {
   std::function<void()> lock, unlock;
 };
 
+// `value`: of a timeline semaphore.
+struct SemaphoreValue {
+  VkSemaphore semaphore = VK_NULL_HANDLE;
+  uint64_t value = 0;
+};
+
 class Queue {
  public:
   Queue(const VolkDeviceTable& functions, VkDevice device, VkQueue queue, QueueLock lock = {})
@@ -38,6 +44,8 @@ class Queue {
 
   // One vkQueueSubmit. On success `number` is the submission's.
   VkResult Submit(VkCommandBuffer commands, uint64_t& number);
+  // Others' semaphores, between what was submitted before and what comes after.
+  VkResult SubmitSemaphores(std::span<const SemaphoreValue> waits, std::span<const SemaphoreValue> signals);
   // VK_TIMEOUT once `deadline` has passed.
   VkResult Wait(uint64_t number, Clock::time_point deadline);
   // The last number known to be complete, after asking the driver.

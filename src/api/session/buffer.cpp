@@ -9,18 +9,8 @@ namespace krafla {
 
 Result<Buffer> Buffer::FromHost(const LocalClient& client, const Shape& shape, InputBytes bytes, HostMemory memory,
                                 std::function<void()> release) {
-  // Calls it once, whatever happens.
-  struct Released {
-    std::function<void()> call;
-    explicit Released(std::function<void()> c) : call(std::move(c)) {}
-    Released(const Released&) = delete;
-    Released& operator=(const Released&) = delete;
-    ~Released() {
-      if (call) call();
-    }
-  };
   return WithoutExceptions([&]() -> Result<Buffer> {
-    auto owner = std::make_shared<Released>(std::move(release));
+    std::shared_ptr<const void> owner = OwnerThatCalls(std::move(release));
     if (!shape.IsArray() || shape.IsDynamic())
       return InvalidArgument("A buffer holds an array of a known size, not {}.", shape.ToString(false));
     if (static_cast<int64_t>(bytes.size()) != shape.byte_size())

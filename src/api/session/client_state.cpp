@@ -16,6 +16,19 @@ Result<MemoryBudget::Claim> MemoryBudget::Take(int64_t bytes, std::string_view w
   return Claim(shared_from_this(), bytes);
 }
 
+std::shared_ptr<const void> OwnerThatCalls(std::function<void()> release) {
+  struct Owner {
+    std::function<void()> call;
+    explicit Owner(std::function<void()> c) : call(std::move(c)) {}
+    Owner(const Owner&) = delete;
+    Owner& operator=(const Owner&) = delete;
+    ~Owner() {
+      if (call) call();
+    }
+  };
+  return std::make_shared<const Owner>(std::move(release));
+}
+
 BuildReport ReportOf(const Executable& executable) {
   const CompileReport& r = executable.report();
   BuildReport out;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -66,6 +67,8 @@ struct Buffer::Impl {
   MemoryBudget::Claim claim;
 };
 
+// Calls `release` once, when its last copy goes.
+std::shared_ptr<const void> OwnerThatCalls(std::function<void()> release);
 BuildReport ReportOf(const Executable& executable);
 CompileOptions ToInternal(const BuildOptions& options);
 

@@ -5,8 +5,7 @@
 #include <utility>
 
 #include "api/read_program.h"
-#include "api/session/client_state.h"
-#include "api/session/submission_queue.h"
+#include "api/session/session_state.h"
 #include "base/file.h"
 #include "base/near_words.h"
 #include "base/without_exceptions.h"
@@ -43,76 +42,6 @@ Result<std::size_t> FindName(std::span<const TensorInfo> infos, std::string_view
 }
 
 }  // namespace
-
-// Arrays among the leaves: tokens have no bytes, and nobody has to give or take them.
-struct SessionTensors {
-  std::vector<TensorInfo> infos;
-  std::vector<std::size_t> leaves;  // of each
-  std::size_t leaf_count = 0;
-
-  static Result<SessionTensors> Of(const std::vector<Shape>& shapes, std::vector<std::string> names) {
-    SessionTensors out;
-    out.leaf_count = shapes.size();
-    names.resize(shapes.size());
-    for (std::size_t leaf = 0; leaf < shapes.size(); ++leaf) {
-      if (shapes[leaf].IsToken()) continue;
-      if (!shapes[leaf].IsArray())
-        return Unimplemented("'{}' is {}; sessions take and give arrays.", names[leaf], shapes[leaf].ToString(false));
-      Shape shape = shapes[leaf];
-      shape.ClearLayout();
-      out.infos.push_back({std::move(names[leaf]), std::move(shape)});
-      out.leaves.push_back(leaf);
-    }
-    return out;
-  }
-  bool HasTokens() const { return infos.size() != leaf_count; }
-  // One for each leaf, tokens empty.
-  template <typename Bytes>
-  std::vector<Bytes> OnLeaves(Span<Bytes> given) const {
-    std::vector<Bytes> out(leaf_count);
-    for (std::size_t i = 0; i < given.size(); ++i) out[leaves[i]] = given[i];
-    return out;
-  }
-};
-
-struct Session::Impl {
-  std::shared_ptr<Client> client;
-  std::shared_ptr<MemoryBudget> budget;
-  std::unique_ptr<Executable> executable;
-  SessionTensors inputs, outputs;
-  BuildReport report;
-  std::string side_effect;
-  bool for_profile = false;
-  MemoryBudget::Claim claim;
-  SubmissionQueue queue;  // the first to go: it runs the others
-
-  Result<> Run(Span<InputBytes> in, Span<OutputBytes> out, const RunLimit& limit) {
-    KRAFLA_TRY(CheckCounts(in.size(), out.size()));
-    if (!inputs.HasTokens() && !outputs.HasTokens()) return executable->RunInPlace(in, out, limit);
-    const std::vector<InputBytes> in_leaves = inputs.OnLeaves(in);
-    const std::vector<OutputBytes> out_leaves = outputs.OnLeaves(out);
-    return executable->RunInPlace(in_leaves, out_leaves, limit);
-  }
-  Result<> CheckCounts(std::size_t in, std::size_t out) const {
-    if (in != inputs.infos.size())
-      return InvalidArgument("The program takes {} inputs, {} were given.", inputs.infos.size(), in);
-    if (out != outputs.infos.size())
-      return InvalidArgument("The program gives {} outputs, memory for {} was given.", outputs.infos.size(), out);
-    return {};
-  }
-  // Zeros for all inputs.
-  Result<std::vector<Literal>> Zeros() const {
-    if (!side_effect.empty())
-      return FailedPrecondition("A run on zeros could be seen: {}. Run the program on inputs of your own.",
-                                side_effect);
-    std::vector<Literal> out;
-    for (const Shape& shape : executable->arguments()) {
-      KRAFLA_ASSIGN(Literal zeros, Literal::Create(shape.WithStaticDims()));
-      out.push_back(std::move(zeros));
-    }
-    return out;
-  }
-};
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Session::Session(Session&&) noexcept = default;

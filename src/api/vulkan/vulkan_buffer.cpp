@@ -65,6 +65,15 @@ Result<std::shared_ptr<VulkanBuffer>> VulkanBuffer::Of(vk::Device& device,
   return out;
 }
 
+Result<std::shared_ptr<VulkanBuffer>> VulkanBuffer::Borrowed(vk::Device& device, const Shape& shape, VkBuffer buffer,
+                                                             uint64_t offset, uint64_t size,
+                                                             std::shared_ptr<const void> owner) {
+  KRAFLA_ASSIGN(std::shared_ptr<vk::Buffer> memory, device.Borrow(buffer, offset + size, std::move(owner)));
+  auto out = std::make_shared<VulkanBuffer>(shape, std::move(memory));
+  out->offset_ = offset;
+  return out;
+}
+
 Result<> VulkanBuffer::CheckThere() const {
   if (memory_ == nullptr) return FailedPrecondition("The buffer was donated and no longer has an array.");
   return {};
@@ -86,7 +95,7 @@ Result<std::shared_ptr<const Literal>> VulkanBuffer::ToLiteral() const {
   KRAFLA_TRY(Wait());
   if (literal_ != nullptr) return literal_;
   KRAFLA_ASSIGN(Literal out, Literal::CreateUninitialized(shape_));
-  if (!out.bytes().empty()) KRAFLA_TRY(memory_->device().Download(*memory_, 0, out.bytes()));
+  if (!out.bytes().empty()) KRAFLA_TRY(memory_->device().Download(*memory_, offset_, out.bytes()));
   return std::make_shared<const Literal>(std::move(out));
 }
 

@@ -23,6 +23,11 @@ class VulkanBuffer final : public DeviceBuffer {
   static Result<std::shared_ptr<VulkanBuffer>> Of(vk::Device& device, const Shape& shape, const HostView& view);
   static Result<std::shared_ptr<VulkanBuffer>> Of(vk::Device& device, const std::shared_ptr<const Literal>& literal);
 
+  // In a part of somebody else's VkBuffer, which `owner` keeps.
+  static Result<std::shared_ptr<VulkanBuffer>> Borrowed(vk::Device& device, const Shape& shape, VkBuffer buffer,
+                                                        uint64_t offset, uint64_t size,
+                                                        std::shared_ptr<const void> owner);
+
   const Shape& shape() const override { return shape_; }
   Result<> Wait() const override;
   // Of what has used the memory so far.
@@ -35,8 +40,11 @@ class VulkanBuffer final : public DeviceBuffer {
   // Null once donated.
   const std::shared_ptr<vk::Buffer>& memory() const { return memory_; }
   uint64_t offset() const { return offset_; }
-  // Whether a run that it is donated to may write to its memory: not where that is the host's, or somebody reads it.
-  bool IsOverwritable() const { return host_.owner == nullptr && memory_.use_count() == 1; }
+  // Whether a run that it is donated to may write to its memory: not where that is the host's or the application's, or
+  // somebody reads it.
+  bool IsOverwritable() const { return host_.owner == nullptr && !memory_->is_borrowed() && memory_.use_count() == 1; }
+  // Whether a run may be told to write its result there.
+  bool IsWritable() const { return memory_ != nullptr && host_.owner == nullptr; }
 
  private:
   Result<> CheckThere() const;

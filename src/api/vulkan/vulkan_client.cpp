@@ -77,6 +77,7 @@ class VulkanClient : public Client {
 
   std::vector<std::string> TakeValidationMessages() override { return instance_->TakeValidationMessages(); }
 
+  bool IsOnAppDevice() const { return instance_->app() != nullptr; }
   Result<std::shared_ptr<vk::Device>> CurrentDevice() {
     {
       std::lock_guard lock(mutex_);
@@ -193,6 +194,14 @@ Result<std::shared_ptr<Client>> CreateVulkanClient(const VulkanDevice& device, c
   KRAFLA_ASSIGN(std::shared_ptr<vk::Instance> instance, vk::Instance::Wrap(device));
   const vk::PhysicalDevice& physical = instance->devices()[0];
   return std::make_shared<VulkanClient>(instance, physical, 0, options);
+}
+
+Result<std::shared_ptr<vk::Device>> AppDevice(Client& client) {
+  auto* vulkan = dynamic_cast<VulkanClient*>(&client);
+  if (vulkan == nullptr || !vulkan->IsOnAppDevice())
+    return FailedPrecondition("{} is not an application's own Vulkan device (WrapVulkanDevice).",
+                              client.device().description);
+  return vulkan->CurrentDevice();
 }
 
 Result<std::shared_ptr<vk::Device>> OpenTestedDevice(std::string_view selector) {

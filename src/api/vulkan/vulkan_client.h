@@ -14,6 +14,9 @@ Result<std::shared_ptr<Client>> CreateVulkanClient(std::string_view selector, co
 // On an application's own device.
 Result<std::shared_ptr<Client>> CreateVulkanClient(const VulkanDevice& device, const ClientOptions& options);
 
+// The application's device, as the last program was compiled for it. FAILED_PRECONDITION for any other client.
+Result<std::shared_ptr<vk::Device>> AppDevice(Client& client);
+
 // A device as CreateVulkanClient's programs get it, after the self-test.
 Result<std::shared_ptr<vk::Device>> OpenTestedDevice(std::string_view selector);
 

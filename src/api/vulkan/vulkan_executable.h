@@ -48,6 +48,19 @@ class VulkanExecutable : public Executable {
   Result<std::vector<Literal>> Results() override;
   Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunOnBuffers(std::vector<DeviceArgument> arguments) override;
 
+  // For krafla/vulkan.h (vulkan_recording.cpp): runs between arrays that are there, one a leaf.
+  struct Arrays {
+    std::vector<std::shared_ptr<VulkanBuffer>> arguments, results;
+  };
+  // May return before the device is done. `signals` are given to it where the run fails, too.
+  Result<> RunBetween(const Arrays& arrays, std::span<const vk::SemaphoreValue> waits,
+                      std::span<const vk::SemaphoreValue> signals, const RunLimit& limit);
+  // What command buffers of others need that do such a run; the executable outlives it. UNIMPLEMENTED for programs of
+  // which the host runs or decides a part.
+  class Recording;
+  Result<std::unique_ptr<Recording>> Bind(Arrays arrays);
+  Result<> RecordInto(const Recording& recording, VkCommandBuffer commands);
+
  private:
   // Buffers of every program: the executable's own, then the slots: the arguments, then the results.
   static constexpr std::size_t kArena = 0, kConstants = 1, kScratch = 2, kDeviceIds = 3, kFirstSlot = 4;
@@ -149,6 +162,10 @@ class VulkanExecutable : public Executable {
                                std::span<const vk::BufferSlice> slices);
   Result<> AddTurns(const plan::WhileStep& loop, WhileNode& node);
   Result<> RunTurns(const Turns& turns);
+
+  // vulkan_recording.cpp
+  Result<> PlaceBetween(const Arrays& arrays);
+  class Recorder;
 
   // vulkan_run.cpp
   // Arguments and results of Execute in slots_.
