@@ -8,9 +8,9 @@
 #include "cpu_fallback/executor/conv_pieces.h"
 #include "cpu_fallback/executor/epilogue.h"
 #include "cpu_fallback/executor/onednn.h"
-#include "cpu_fallback/kernels/batch_group_conv.h"
 #include "cpu_fallback/kernels/conv_gemm.h"
 #include "cpu_fallback/kernels/gemm.h"
+#include "cpu_fallback/kernels/group_conv.h"
 
 namespace krafla::cpu {
 
@@ -60,7 +60,7 @@ class PiecesConv final : public CpuKernel {
     if (!out->writes_result_) out->sums_ = take(count * StorageBytes(body.accumulate_type));
     const int64_t working = out->onednn_ ? out->onednn_->scratch_bytes()
                             : out->gemm_ ? out->gemm_->scratch_bytes()
-                                         : out->batch_groups_->scratch_bytes();
+                                         : out->groups_->scratch_bytes();
     out->working_ = take(std::max(working, out->epilogue_.scratch_bytes(threads)));
     out->scratch_bytes_ = size;
     return std::unique_ptr<CpuKernel>(std::move(out));
@@ -78,8 +78,8 @@ class PiecesConv final : public CpuKernel {
     for (const TensorView& view : zeros_) FillWithZeros(view, to);
     if (gemm_) {
       gemm_->Run(input, kernel, to, pool, scratch + working_);
-    } else if (batch_groups_) {
-      batch_groups_->Run(input, kernel, to, pool, scratch + working_);
+    } else if (groups_) {
+      groups_->Run(input, kernel, to, pool, scratch + working_);
     } else if (!onednn_->Run(input, kernel, to, pool, scratch + working_)) {
       return Internal("A convolution that oneDNN had accepted could not be run.");
     }
@@ -107,7 +107,7 @@ class PiecesConv final : public CpuKernel {
     }
   };
 
-  enum class Product : uint8_t { kBatchGroups, kOneDnn, kOwn };
+  enum class Product : uint8_t { kBatchGroups, kOneDnn, kFeatureGroups, kOwn };
   // Who multiplies what, from the best to what always can.
   bool ChooseProduct(const ConvKernel& body, int threads) {
     ConvKernel wide = body;
@@ -120,7 +120,8 @@ class PiecesConv final : public CpuKernel {
     if (Choose(body, Product::kOneDnn, threads)) return true;
     if (!can_widen) return false;
     const bool widened = body.input_type != wide.input_type || body.kernel_type != wide.kernel_type;
-    return (widened && Choose(wide, Product::kOneDnn, threads)) || Choose(wide, Product::kOwn, threads);
+    return (widened && Choose(wide, Product::kOneDnn, threads)) || Choose(wide, Product::kFeatureGroups, threads) ||
+           Choose(wide, Product::kOwn, threads);
   }
 
   bool Choose(const ConvKernel& body, Product product, int threads) {
@@ -142,12 +143,17 @@ class PiecesConv final : public CpuKernel {
   }
   bool ChooseFor(const ConvKernel& body, const Dims& strides, int64_t offset, ElementType type, Product product,
                  int threads) {
-    if (product == Product::kBatchGroups) {
-      const int64_t groups = body.attributes.batch_group_count;
-      const std::optional<ConvolutionProblem> whole = WithBatchGroups(body, strides, offset, type);
-      if (whole && BatchGroupConv::Takes(*whole, groups, body.accumulate_type))
-        batch_groups_.emplace(*whole, groups, threads);
-      return batch_groups_.has_value();
+    if (product == Product::kBatchGroups || product == Product::kFeatureGroups) {
+      const bool is_batch = product == Product::kBatchGroups;
+      const int64_t groups = is_batch ? body.attributes.batch_group_count : body.attributes.feature_group_count;
+      // Of one kind at a time.
+      if (groups == 1 || (is_batch ? body.attributes.feature_group_count : body.attributes.batch_group_count) != 1)
+        return false;
+      const GroupConv::Of of = is_batch ? GroupConv::Of::kBatch : GroupConv::Of::kFeatures;
+      const std::optional<ConvolutionProblem> whole = WithGroups(body, strides, offset, type);
+      if (whole && GroupConv::Takes(*whole, of, groups, body.accumulate_type))
+        groups_.emplace(*whole, of, groups, threads);
+      return groups_.has_value();
     }
     std::optional<ConvPieces> pieces = CutIntoOrdinary(body, strides, offset, type);
     if (!pieces) return false;
@@ -161,7 +167,7 @@ class PiecesConv final : public CpuKernel {
   Epilogue epilogue_;
   std::unique_ptr<OneDnnProblem> onednn_;
   std::optional<ConvGemm> gemm_;
-  std::optional<BatchGroupConv> batch_groups_;
+  std::optional<GroupConv> groups_;
   std::vector<TensorView> zeros_;
   bool writes_result_ = false;
   Operand input_, kernel_;

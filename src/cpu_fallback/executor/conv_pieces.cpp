@@ -101,8 +101,8 @@ ConvolutionProblem ViewsOf(const plan::ConvKernel& body, const Dims& result_stri
 
 }  // namespace
 
-std::optional<ConvolutionProblem> WithBatchGroups(const plan::ConvKernel& body, const Dims& result_strides,
-                                                  int64_t result_offset, ElementType result_type) {
+std::optional<ConvolutionProblem> WithGroups(const plan::ConvKernel& body, const Dims& result_strides,
+                                             int64_t result_offset, ElementType result_type) {
   ConvolutionProblem out = ViewsOf(body, result_strides, result_offset, result_type);
   for (const WindowDim& w : body.attributes.window) {
     if (w.base_dilation != 1) return std::nullopt;

@@ -21,8 +21,8 @@ struct ConvPieces {
 
 // The three arrays as they are, a reversed window as a kernel with negative strides: batch groups and feature groups
 // are not taken apart. Nothing where the input is dilated.
-std::optional<ConvolutionProblem> WithBatchGroups(const plan::ConvKernel& body, const Dims& result_strides,
-                                                  int64_t result_offset, ElementType result_type);
+std::optional<ConvolutionProblem> WithGroups(const plan::ConvKernel& body, const Dims& result_strides,
+                                             int64_t result_offset, ElementType result_type);
 
 // `result_strides` and `result_offset`, in elements: where the result lies. Nothing where there would be more than a
 // few thousand pieces.

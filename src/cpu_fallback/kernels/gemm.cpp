@@ -11,6 +11,7 @@
 #include "base/interruption.h"
 #include "cpu_fallback/kernels/block_ops.h"
 #include "cpu_fallback/kernels/move.h"
+#include "cpu_fallback/kernels/unroll.h"
 #include "krafla/status.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -48,16 +49,16 @@ HWY_INLINE void Tile(const T* HWY_RESTRICT lhs, const T* HWY_RESTRICT rhs, int64
   using V = hn::Vec<decltype(d)>;
   const std::size_t lanes = hn::Lanes(d);
   V sum[kRows][kVectors];
-  HWY_UNROLL(8)
+  KRAFLA_UNROLL(8)
   for (int r = 0; r < kRows; ++r) {
-    HWY_UNROLL(3)
+    KRAFLA_UNROLL(3)
     for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(d);
   }
   auto over_depth = [&](auto multiply_add) HWY_ATTR {
     for (int64_t p = 0; p < depth; ++p) {
       const V b0 = hn::LoadU(d, rhs), b1 = hn::LoadU(d, rhs + lanes), b2 = hn::LoadU(d, rhs + 2 * lanes);
       rhs += kVectors * lanes;
-      HWY_UNROLL(8)
+      KRAFLA_UNROLL(8)
       for (int r = 0; r < kRows; ++r) {
         const V a = hn::Set(d, lhs[r]);
         sum[r][0] = multiply_add(a, b0, sum[r][0]);
@@ -70,13 +71,12 @@ HWY_INLINE void Tile(const T* HWY_RESTRICT lhs, const T* HWY_RESTRICT rhs, int64
   // Sums of a few products cost their loads and stores, and cancel: each product is rounded, as in XLA.
   if (depth <= kRoundedDepth) over_depth([](V a, V b, V c) HWY_ATTR { return hn::Add(hn::Mul(a, b), c); });
   else over_depth([](V a, V b, V c) HWY_ATTR { return hn::MulAdd(a, b, c); });
-  HWY_UNROLL(8)
+  KRAFLA_UNROLL(8)
   for (int r = 0; r < kRows; ++r) {
-    if (r >= rows) break;
-    HWY_UNROLL(3)
+    KRAFLA_UNROLL(3)
     for (int v = 0; v < kVectors; ++v) {
       const int64_t first = v * static_cast<int64_t>(lanes);
-      if (first >= columns) break;
+      if (r >= rows || first >= columns) continue;  // a break would keep clang from taking the sums apart
       T* to = result + r * stride + first;
       const std::size_t count = std::min(lanes, static_cast<std::size_t>(columns - first));
       const V value = add ? hn::Add(hn::LoadN(d, to, count), sum[r][v]) : sum[r][v];
@@ -128,42 +128,49 @@ HWY_INLINE void RowsTile(std::span<const RowSegment> segments, int64_t length, c
   using V = hn::Vec<decltype(d)>;
   const std::size_t lanes = hn::Lanes(d);
   V sum[kRows][kColumns];
-  HWY_UNROLL(8)
-  for (int r = 0; r < kRows; ++r) {
-    HWY_UNROLL(3)
-    for (int v = 0; v < kColumns; ++v) sum[r][v] = hn::Zero(d);
-  }
   auto over_depth = [&](auto multiply_add) HWY_ATTR {
+    V sums[kRows][kColumns];  // of its own: clang keeps what outlives the loops in memory
+    KRAFLA_UNROLL(8)
+    for (int r = 0; r < kRows; ++r) {
+      KRAFLA_UNROLL(3)
+      for (int v = 0; v < kColumns; ++v) sums[r][v] = hn::Zero(d);
+    }
     for (const RowSegment& s : segments) {
       const T* a[kRows];
-      HWY_UNROLL(8)
+      KRAFLA_UNROLL(8)
       for (int r = 0; r < kRows; ++r) a[r] = static_cast<const T*>(s.rows[r]);
       const T* HWY_RESTRICT rhs = rhs_begin + s.number * length * kColumns * static_cast<int64_t>(lanes);
       const int64_t end = length * s.stride;
       for (int64_t i = 0; i != end; i += s.stride) {
-        V b[kColumns];
-        HWY_UNROLL(3)
-        for (int v = 0; v < kColumns; ++v) b[v] = hn::LoadU(d, rhs + static_cast<std::size_t>(v) * lanes);
+        V b[3];
+        b[0] = hn::LoadU(d, rhs);
+        if constexpr (kColumns > 1) b[1] = hn::LoadU(d, rhs + lanes);
+        if constexpr (kColumns > 2) b[2] = hn::LoadU(d, rhs + 2 * lanes);
         rhs += kColumns * lanes;
-        HWY_UNROLL(8)
+        KRAFLA_UNROLL(8)
         for (int r = 0; r < kRows; ++r) {
           const V x = hn::Set(d, a[r][i]);
-          HWY_UNROLL(3)
-          for (int v = 0; v < kColumns; ++v) sum[r][v] = multiply_add(x, b[v], sum[r][v]);
+          sums[r][0] = multiply_add(x, b[0], sums[r][0]);
+          if constexpr (kColumns > 1) sums[r][1] = multiply_add(x, b[1], sums[r][1]);
+          if constexpr (kColumns > 2) sums[r][2] = multiply_add(x, b[2], sums[r][2]);
         }
       }
+    }
+    KRAFLA_UNROLL(8)
+    for (int r = 0; r < kRows; ++r) {
+      KRAFLA_UNROLL(3)
+      for (int v = 0; v < kColumns; ++v) sum[r][v] = sums[r][v];
     }
   };
   if (std::ssize(segments) * length <= kRoundedDepth)
     over_depth([](V a, V b, V c) HWY_ATTR { return hn::Add(hn::Mul(a, b), c); });
   else over_depth([](V a, V b, V c) HWY_ATTR { return hn::MulAdd(a, b, c); });
-  HWY_UNROLL(8)
+  KRAFLA_UNROLL(8)
   for (int r = 0; r < kRows; ++r) {
-    if (r >= count) break;
-    HWY_UNROLL(3)
+    KRAFLA_UNROLL(3)
     for (int v = 0; v < kColumns; ++v) {
       const int64_t first = v * static_cast<int64_t>(lanes);
-      if (first >= columns) break;
+      if (r >= count || first >= columns) continue;
       T* to = result + r * stride + first;
       const std::size_t n = std::min(lanes, static_cast<std::size_t>(columns - first));
       const V value = add ? hn::Add(hn::LoadN(d, to, n), sum[r][v]) : sum[r][v];

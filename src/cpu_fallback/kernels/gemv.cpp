@@ -8,6 +8,7 @@
 #include "base/checked_math.h"
 #include "base/interruption.h"
 #include "cpu_fallback/kernels/move.h"
+#include "cpu_fallback/kernels/unroll.h"
 #include "krafla/status.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -82,7 +83,7 @@ HWY_INLINE void AddRows(const T* vector, const S* matrix, int64_t stride, int64_
   const auto piece = [&](int64_t j, std::size_t count) HWY_ATTR {
     auto sum = fresh ? hn::Zero(d) : hn::LoadN(d, to + j, count);
     auto sum2 = hn::Zero(d);
-    HWY_UNROLL(8)
+    KRAFLA_UNROLL(8)
     for (int r = 0; r < kRows; r += 2) {
       sum = hn::MulAdd(hn::Set(d, vector[r]), LoadAs(d, matrix + r * stride + j, count), sum);
       if (r + 1 < kRows)
@@ -94,7 +95,7 @@ HWY_INLINE void AddRows(const T* vector, const S* matrix, int64_t stride, int64_
   if (ahead != 0) {
     const int64_t line = std::max<int64_t>(lanes, kLineBytes / static_cast<int64_t>(sizeof(S)));
     for (; j + line <= n; j += line) {
-      HWY_UNROLL(8)
+      KRAFLA_UNROLL(8)
       for (int r = 0; r < kRows; ++r) FetchAhead(matrix + r * stride + j + ahead);
       for (int64_t i = 0; i < line; i += lanes) piece(j + i, hn::Lanes(d));
     }
@@ -147,18 +148,18 @@ HWY_INLINE void DotRows(const T* vector, int64_t vector_stride, const S* matrix,
   using V = hn::Vec<decltype(d)>;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   V total[kRows];
-  HWY_UNROLL(4)
+  KRAFLA_UNROLL(4)
   for (int r = 0; r < kRows; ++r) total[r] = hn::Zero(d);
   int64_t p = 0;
   while (p + 2 * lanes <= k) {
     // Lanes sum so many products before they are added to what was there: that bounds the error.
     const int64_t end = std::min(k, p + kGemvTurns * 2 * lanes);
     V s0[kRows], s1[kRows];
-    HWY_UNROLL(4)
+    KRAFLA_UNROLL(4)
     for (int r = 0; r < kRows; ++r) s0[r] = s1[r] = hn::Zero(d);
     for (; p + 2 * lanes <= end; p += 2 * lanes) {
       V a = hn::LoadU(d, vector + p), b = hn::LoadU(d, vector + p + lanes);
-      HWY_UNROLL(4)
+      KRAFLA_UNROLL(4)
       for (int r = 0; r < kRows; ++r) {
         if constexpr (kVectorEach) {
           const T* own = vector + r * vector_stride + p;
@@ -169,13 +170,13 @@ HWY_INLINE void DotRows(const T* vector, int64_t vector_stride, const S* matrix,
         s1[r] = hn::MulAdd(b, LoadAs(d, matrix + r * stride + p + lanes, hn::Lanes(d)), s1[r]);
       }
     }
-    HWY_UNROLL(4)
+    KRAFLA_UNROLL(4)
     for (int r = 0; r < kRows; ++r) total[r] = hn::Add(total[r], hn::Add(s0[r], s1[r]));
   }
   for (; p < k; p += lanes) {
     const auto count = static_cast<std::size_t>(std::min(lanes, k - p));
     V a = hn::LoadN(d, vector + p, count);
-    HWY_UNROLL(4)
+    KRAFLA_UNROLL(4)
     for (int r = 0; r < kRows; ++r) {
       if constexpr (kVectorEach) {
         if (r > 0) a = hn::LoadN(d, vector + r * vector_stride + p, count);

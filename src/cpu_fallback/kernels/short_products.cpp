@@ -5,6 +5,7 @@
 
 #include "base/interruption.h"
 #include "cpu_fallback/kernels/tiny_products.h"
+#include "cpu_fallback/kernels/unroll.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_fallback/kernels/short_products.cpp"
@@ -28,15 +29,15 @@ void RowsTimesShort(const GemmProblem& p, const double* lhs, const double* rhs, 
   const bool is_exact = p.k <= kTinyDepth;
   for (int64_t k = 0; k < p.k; ++k) {
     V b[kVectors];
-    HWY_UNROLL(4)
+    KRAFLA_UNROLL(4)
     for (int v = 0; v < kVectors; ++v) {
       const double* at = rhs + k * p.rhs_k_stride + v * kLanes;
       b[v] = v + 1 < kVectors || last == hn::Lanes(d) ? hn::LoadU(d, at) : hn::LoadN(d, at, last);
     }
-    HWY_UNROLL(8)
+    KRAFLA_UNROLL(8)
     for (int r = 0; r < kRows; ++r) {
       const V a = hn::Set(d, lhs[r * p.lhs_m_stride + k * p.lhs_k_stride]);
-      HWY_UNROLL(4)
+      KRAFLA_UNROLL(4)
       for (int v = 0; v < kVectors; ++v) {
         V& sum = sums[r * kVectors + v];
         // Products of few terms are rounded one by one, as in XLA.
@@ -44,8 +45,8 @@ void RowsTimesShort(const GemmProblem& p, const double* lhs, const double* rhs, 
       }
     }
   }
-  HWY_UNROLL(8)
-  for (int r = 0; r < kRows; ++r) HWY_UNROLL(4)
+  KRAFLA_UNROLL(8)
+  for (int r = 0; r < kRows; ++r) KRAFLA_UNROLL(4)
   for (int v = 0; v < kVectors; ++v) {
     double* at = to + r * p.result_m_stride + v * kLanes;
     if (v + 1 < kVectors || last == hn::Lanes(d)) hn::StoreU(sums[r * kVectors + v], d, at);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions of many batch groups of few images and output channels, which the gradient of a depthwise convolution's
-// kernel is: the groups are the lanes of vectors. Taken apart group by group each would be a convolution of next to
-// nothing.
+// Convolutions of many groups of few output channels: depthwise ones, whose groups are of features, and the gradients
+// of their kernels, whose groups are of the batch. The groups are the lanes of vectors. Taken apart group by group each
+// would be a convolution of next to nothing.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace krafla::cpu {
 
-class BatchGroupConv {
+class GroupConv {
  public:
   // One spatial dimension; steps are in elements.
   struct Spatial {
@@ -27,10 +27,13 @@ class BatchGroupConv {
     int64_t features = 1, input_feature_step = 0, kernel_feature_step = 0;
   };
 
-  // Input [groups * images, features, spatial...], kernel [groups * channels, features, spatial...], result [images,
-  // groups * channels, spatial...]; all of `type`, f32 or f64. False: it does not pay, or there is no code.
-  static bool Takes(const ConvolutionProblem& problem, int64_t groups, ElementType type);
-  BatchGroupConv(const ConvolutionProblem& problem, int64_t groups, int threads);
+  // Whether group g has range g of the input's batch or of its features.
+  enum class Of : uint8_t { kBatch, kFeatures };
+  // Input [groups * images, features, spatial...] or [images, groups * features, spatial...], kernel [groups *
+  // channels, features, spatial...], result [images, groups * channels, spatial...]; all of `type`, f32 or f64. False:
+  // it does not pay, or there is no code.
+  static bool Takes(const ConvolutionProblem& problem, Of of, int64_t groups, ElementType type);
+  GroupConv(const ConvolutionProblem& problem, Of of, int64_t groups, int threads);
 
   int64_t scratch_bytes() const { return scratch_bytes_; }
   void Run(const std::byte* input, const std::byte* kernel, std::byte* result, ThreadPool& pool,
@@ -40,7 +43,9 @@ class BatchGroupConv {
   // An operand with the groups side by side: where it lies, or a copy.
   struct Operand {
     TensorView view;
-    int64_t members = 1;  // images or channels of a group
+    int64_t members = 1;     // images or channels of a group
+    int64_t features = 1;    // of a group
+    int64_t group_step = 0;  // in the view
     int64_t member_step = 0;
     int64_t copy = -1;  // in the scratch; -1: none
 

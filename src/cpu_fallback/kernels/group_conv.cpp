@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu_fallback/kernels/batch_group_conv.h"
+#include "cpu_fallback/kernels/group_conv.h"
 
 #include <algorithm>
 #include <cstring>
@@ -10,7 +10,7 @@
 #include "cpu_fallback/kernels/move.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "cpu_fallback/kernels/batch_group_conv.cpp"
+#define HWY_TARGET_INCLUDE "cpu_fallback/kernels/group_conv.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -25,7 +25,7 @@ template <class T, bool kIsWhole>
 struct GroupLanes {
   using D = hn::ScalableTag<T>;
   using V = hn::Vec<D>;
-  const BatchGroupConv::Shape& shape;
+  const GroupConv::Shape& shape;
   std::size_t lanes;
 
   HWY_INLINE V Load(const T* at) const {
@@ -105,7 +105,7 @@ struct GroupLanes {
 
 // Rows [begin, end) of the result for `lanes` groups, at most a vector.
 template <class T>
-void SumGroups(const BatchGroupConv::Shape& shape, const T* input, const T* kernel, int64_t lanes, int64_t begin,
+void SumGroups(const GroupConv::Shape& shape, const T* input, const T* kernel, int64_t lanes, int64_t begin,
                int64_t end, T* totals, T* result, int64_t lane_step) {
   const auto width = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
   const auto& [p, r, c] = shape.spatial;
@@ -121,14 +121,16 @@ void SumGroups(const BatchGroupConv::Shape& shape, const T* input, const T* kern
   for (int64_t row = begin; row < end; ++row)
     for (int64_t column = 0; column < c.outputs; ++column, totals += width) {
       T* to = result + row / r.outputs * p.result_step + row % r.outputs * r.result_step + column * c.result_step;
-      for (int64_t lane = 0; lane < lanes; ++lane) to[lane * lane_step] = totals[lane];
+      if (lane_step == 1) std::memcpy(to, totals, static_cast<std::size_t>(lanes) * sizeof(T));
+      else
+        for (int64_t lane = 0; lane < lanes; ++lane) to[lane * lane_step] = totals[lane];
     }
 }
-void SumGroupsF32(const BatchGroupConv::Shape& shape, const float* input, const float* kernel, int64_t lanes,
-                  int64_t begin, int64_t end, float* totals, float* result, int64_t lane_step) {
+void SumGroupsF32(const GroupConv::Shape& shape, const float* input, const float* kernel, int64_t lanes, int64_t begin,
+                  int64_t end, float* totals, float* result, int64_t lane_step) {
   SumGroups(shape, input, kernel, lanes, begin, end, totals, result, lane_step);
 }
-void SumGroupsF64(const BatchGroupConv::Shape& shape, const double* input, const double* kernel, int64_t lanes,
+void SumGroupsF64(const GroupConv::Shape& shape, const double* input, const double* kernel, int64_t lanes,
                   int64_t begin, int64_t end, double* totals, double* result, int64_t lane_step) {
   SumGroups(shape, input, kernel, lanes, begin, end, totals, result, lane_step);
 }
@@ -147,6 +149,8 @@ namespace {
 
 // Of fewer groups a vector is mostly empty; of more convolutions in each, those are worth a product of matrices.
 constexpr int64_t kLeastGroups = 16, kMostInGroup = 16;
+// Of features: the product of matrices that takes the others has columns in whole vectors.
+constexpr int64_t kLeastFeatureGroups = 4, kMostChannels = 4;
 constexpr int64_t kMostColumns = 4096;
 // Of the sums that a task has at once.
 constexpr int64_t kTotalsBytes = 16 * 1024;
@@ -154,18 +158,25 @@ constexpr double kGrainFlops = 100000;
 
 }  // namespace
 
-bool BatchGroupConv::Takes(const ConvolutionProblem& problem, int64_t groups, ElementType type) {
+bool GroupConv::Takes(const ConvolutionProblem& problem, Of of, int64_t groups, ElementType type) {
   if (type != ElementType::kF32 && type != ElementType::kF64) return false;
   if (problem.input.type != type || problem.kernel.type != type || problem.result.type != type) return false;
-  return groups >= kLeastGroups && problem.result.dims[0] * (problem.result.dims[1] / groups) <= kMostInGroup &&
-         problem.input.dims.size() <= 5 && problem.result.dims.back() <= kMostColumns;
+  const int64_t channels = problem.result.dims[1] / groups;
+  const bool pays = of == Of::kBatch ? groups >= kLeastGroups && problem.result.dims[0] * channels <= kMostInGroup
+                                     : groups >= kLeastFeatureGroups && channels <= kMostChannels;
+  return pays && problem.input.dims.size() <= 5 && problem.result.dims.back() <= kMostColumns;
 }
 
-BatchGroupConv::BatchGroupConv(const ConvolutionProblem& problem, int64_t groups, int threads)
+GroupConv::GroupConv(const ConvolutionProblem& problem, Of of, int64_t groups, int threads)
     : groups_(groups), type_(problem.input.type), width_(StorageBytes(problem.input.type)), result_(problem.result) {
-  input_.view = problem.input, input_.members = problem.input.dims[0] / groups;
-  kernel_.view = problem.kernel, kernel_.members = problem.kernel.dims[0] / groups;
-  shape_.features = problem.input.dims[1];
+  const int64_t features = problem.kernel.dims[1];
+  input_.view = problem.input, kernel_.view = problem.kernel;
+  input_.members = of == Of::kBatch ? problem.input.dims[0] / groups : problem.input.dims[0];
+  input_.group_step =
+      of == Of::kBatch ? input_.members * problem.input.strides[0] : features * problem.input.strides[1];
+  kernel_.members = problem.kernel.dims[0] / groups;
+  kernel_.group_step = kernel_.members * problem.kernel.strides[0];
+  input_.features = kernel_.features = shape_.features = features;
   const std::size_t rank = problem.window.strides.size();
   for (std::size_t d = 0; d < rank; ++d)
     shape_.spatial[3 - rank + d] = {.extent = problem.input.dims[2 + d],
@@ -193,10 +204,10 @@ BatchGroupConv::BatchGroupConv(const ConvolutionProblem& problem, int64_t groups
   scratch_bytes_ += worker_bytes_ * threads;
 }
 
-void BatchGroupConv::Place(Operand& operand, int64_t& feature_step, int64_t Spatial::* step) {
+void GroupConv::Place(Operand& operand, int64_t& feature_step, int64_t Spatial::* step) {
   const TensorView& view = operand.view;
   const std::size_t rank = view.dims.size() - 2;
-  if (operand.members * view.strides[0] == 1) {
+  if (operand.group_step == 1) {
     operand.member_step = view.strides[0];
     feature_step = view.strides[1];
     for (std::size_t d = 0; d < rank; ++d) shape_.spatial[3 - rank + d].*step = view.strides[2 + d];
@@ -210,12 +221,12 @@ void BatchGroupConv::Place(Operand& operand, int64_t& feature_step, int64_t Spat
     count *= view.dims[2 + d];
   }
   feature_step = count;
-  operand.member_step = count * view.dims[1];
+  operand.member_step = count * operand.features;
   scratch_bytes_ += RoundUp(operand.member_step * operand.members * width_, 64);
 }
 
-const std::byte* BatchGroupConv::Operand::Prepare(const std::byte* from, int64_t groups, int width, ThreadPool& pool,
-                                                  std::byte* scratch) const {
+const std::byte* GroupConv::Operand::Prepare(const std::byte* from, int64_t groups, int width, ThreadPool& pool,
+                                             std::byte* scratch) const {
   from += view.offset * width;
   if (copy < 0) return from;
   std::byte* const to = scratch + copy;
@@ -223,22 +234,22 @@ const std::byte* BatchGroupConv::Operand::Prepare(const std::byte* from, int64_t
   std::size_t outer = view.dims.size() - 1;
   int64_t run = view.dims[outer];
   while (outer > 2 && view.strides[outer - 1] == run * view.strides.back()) run *= view.dims[--outer];
-  int64_t pieces = members;
-  for (std::size_t d = 1; d < outer; ++d) pieces *= view.dims[d];
+  int64_t pieces = members * features;
+  for (std::size_t d = 2; d < outer; ++d) pieces *= view.dims[d];
   pool.ParallelFor(pieces, CeilDiv(int64_t{16 * 1024}, run * groups), [&](int64_t begin, int64_t end, int) {
     for (int64_t piece = begin; piece < end; ++piece) {
       int64_t rest = piece, at = 0;
-      for (std::size_t d = outer; d-- > 1; rest /= view.dims[d]) at += rest % view.dims[d] * view.strides[d];
-      at += rest * view.strides[0];
-      MoveTile(width, from + at * width, {view.strides.back(), members * view.strides[0]},
-               to + piece * run * groups * width, {groups, 1}, run, groups);
+      for (std::size_t d = outer; d-- > 2; rest /= view.dims[d]) at += rest % view.dims[d] * view.strides[d];
+      at += rest % features * view.strides[1] + rest / features * view.strides[0];
+      MoveTile(width, from + at * width, {view.strides.back(), group_step}, to + piece * run * groups * width,
+               {groups, 1}, run, groups);
     }
   });
   return to;
 }
 
-void BatchGroupConv::Run(const std::byte* input, const std::byte* kernel, std::byte* result, ThreadPool& pool,
-                         std::byte* scratch) const {
+void GroupConv::Run(const std::byte* input, const std::byte* kernel, std::byte* result, ThreadPool& pool,
+                    std::byte* scratch) const {
   input = input_.Prepare(input, groups_, width_, pool, scratch);
   kernel = kernel_.Prepare(kernel, groups_, width_, pool, scratch);
   result += result_.offset * width_;
