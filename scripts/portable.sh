@@ -76,8 +76,46 @@ fi
 build=build/portable-$arch
 options=("${toolchain[@]}" -DKRAFLA_TESTS=OFF -DKRAFLA_EXAMPLES=OFF -DKRAFLA_ONEDNN=OFF)
 say "building krafla for $target"
-cmake -S . -B "$build" "${options[@]}" >/dev/null
+cmake -S . -B "$build" "${options[@]}" -DKRAFLA_PACKAGE_SYSTEM="linux-$arch" -USKBUILD* >/dev/null
 cmake --build "$build"
 (cd "$build" && cpack -G TGZ >/dev/null)
-archive=$(ls -t build/packages/krafla-*.tar.gz | head -1)
-say "made $archive ($(stat -c %s "$archive") bytes)"
+archive=$(ls -t "$PWD"/build/packages/krafla-*-linux-"$arch".tar.gz | head -1)
+say "made $archive, $(stat -c %s "$archive") bytes"
+
+# Nothing beyond the C library, and nothing in that which is younger than the target says.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+tar xf "$archive" -C "$work" --strip-components=1
+for file in "$work"/bin/krafla "$work"/lib/libkrafla.so; do
+  "$python" - "$file" "${target#*gnu.}" <<'PYTHON'
+import re, subprocess, sys
+file, newest = sys.argv[1], tuple(map(int, sys.argv[2].split(".")))
+dynamic = subprocess.run(["readelf", "-d", file], capture_output=True, text=True, check=True).stdout
+needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)
+others = [n for n in needed if not re.match(r"(libc|libm|libdl|libpthread|librt|ld-linux.*|libkrafla)\.so", n)]
+text = subprocess.run(["readelf", "-V", file], capture_output=True, text=True, check=True).stdout
+versions = {tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([0-9.]+)", text)}
+if others or max(versions) > newest:
+    sys.exit(f"portable: {file} needs {others} and glibc {max(versions)}")
+PYTHON
+done
+if [ "$arch" = "$(uname -m)" ]; then
+  "$work/bin/krafla" check tests/models -d cpu --quiet
+fi
+
+if [ -n "$wheel" ]; then
+  # In the same build: only the way things are installed differs.
+  export CMAKE_ARGS="${options[*]}"
+  "$python" -m pip wheel --quiet --no-build-isolation --no-deps --no-index -w "$work/wheel" -C "build-dir=$build" \
+    -C install.strip=false .
+  made=$("$python" -m wheel tags --remove --python-tag py3 --abi-tag none --platform-tag "manylinux_2_28_$arch" \
+    "$work"/wheel/krafla-*.whl | tail -1)
+  mkdir -p build/wheels
+  mv "$work/wheel/$made" build/wheels/
+  say "made build/wheels/$made, $(stat -c %s "build/wheels/$made") bytes"
+  if [ "$arch" = "$(uname -m)" ]; then
+    "$python" -m venv "$work/clean"
+    "$work/clean/bin/pip" install --quiet --no-index --no-deps "build/wheels/$made"
+    "$work/clean/bin/krafla" check tests/models -d cpu --quiet
+  fi
+fi
