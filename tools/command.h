@@ -157,8 +157,13 @@ struct BenchOptions {
   double min_time = 1.0;  // seconds
   double every_ms = 0;    // between the starts of two runs, at least
   std::string tune;
+  // --collectives, with nothing in `paths`.
+  bool collectives = false;
+  std::string sizes = "8:256M";
+  std::vector<std::string> ops;  // empty: all
 };
 int Bench(const BenchOptions& options);
+int BenchCollectives(const BenchOptions& options);
 
 struct ProfileOptions {
   DeviceOptions device;

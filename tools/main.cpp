@@ -173,9 +173,17 @@ struct Commands {
 
   void AddBench(CLI::App& app) {
     CLI::App* cmd = app.add_subcommand("bench", "time modules");
-    cmd->add_option("path", bench.paths,
-                    "model folders, or module files or - for standard input (run on random arguments)")
-        ->required();
+    CLI::Option* path = cmd->add_option(
+        "path", bench.paths, "model folders, or module files or - for standard input (run on random arguments)");
+    CLI::Option* collectives =
+        cmd->add_flag("--collectives", bench.collectives, "time collectives of a group of devices instead, as -d names")
+            ->excludes(path);
+    cmd->add_option("--sizes", bench.sizes,
+                    "the bytes that a device has of a collective, 64M or 8:256M: each size is the fourfold of the last")
+        ->needs(collectives);
+    cmd->add_option("--ops", bench.ops, "only these collectives, such as all-reduce,all-gather")
+        ->delimiter(',')
+        ->needs(collectives);
     AddShapeOption(*cmd, bench.shapes);
     CLI::Option* iters =
         cmd->add_option("--iters", bench.iterations, "the number of timed runs; 0: as many as --min-time allows")
@@ -187,7 +195,10 @@ struct Commands {
         ->check(CLI::Range(0.0, 60e3));
     cmd->add_option("--tune", bench.tune, kTune)->check(CLI::IsMember({"first-run"}));
     bench.device.AddTo(*cmd);
-    cmd->callback([this] { code = Bench(bench); });
+    cmd->callback([this] {
+      if (bench.paths.empty() && !bench.collectives) throw CLI::RequiredError("path");
+      code = bench.collectives ? BenchCollectives(bench) : Bench(bench);
+    });
   }
 
   void AddProfile(CLI::App& app) {
