@@ -42,8 +42,7 @@ float SumAt(int64_t n, int64_t place) {
 
 constexpr std::string_view kCopy = "copy";
 constexpr CollectiveKind kKinds[] = {
-    {kCopy, false, false, "copy(x)", OneBus,
-     [](int64_t, int64_t, int64_t d, int64_t i) { return Value(d, i); }},
+    {kCopy, false, false, "copy(x)", OneBus, [](int64_t, int64_t, int64_t d, int64_t i) { return Value(d, i); }},
     {"all-reduce", false, false, "all-reduce(x), replica_groups={}, to_apply=sum", ReduceBus,
      [](int64_t n, int64_t, int64_t, int64_t i) { return SumAt(n, i); }},
     {"all-gather", true, false, "all-gather(x), replica_groups={}, dimensions={0}", ShareBus,
@@ -119,8 +118,7 @@ Result<CollectiveTiming> TimeCollective(const CollectiveKind& kind, int64_t byte
   CollectiveTiming out;
   out.bytes = per * n * 4;
   KRAFLA_ASSIGN(auto module, ReadModule(TextOf(kind, n, per), std::string(kind.name)));
-  KRAFLA_ASSIGN(auto executable,
-                group.Compile(std::move(module), compile_options, options.device.ToGroupOptions()));
+  KRAFLA_ASSIGN(auto executable, group.Compile(std::move(module), compile_options, options.device.ToGroupOptions()));
   for (int64_t d = 0; d < n; ++d) {
     KRAFLA_ASSIGN(Literal argument, Literal::CreateUninitialized(executable->arguments()[0]));
     const std::span<float> values = argument.data<float>();

@@ -9,10 +9,9 @@
 namespace krafla {
 namespace {
 
-// Below this an all-reduce is summed by every member for itself: another meeting costs more than the sums.
-constexpr int64_t kSmallBytes = 4096;
-// Elements of which all members' values are combined before the next ones: they stay in the first cache.
-constexpr int64_t kBlock = 2048;
+// Elements of which all members' values are combined before the next ones: they stay in the second cache, from where
+// an all-reduce spreads them.
+constexpr int64_t kBlock = 8192;
 
 bool IsPermute(Opcode opcode) {
   return opcode == Opcode::kCollectivePermute || opcode == Opcode::kCollectivePermuteStart;
@@ -54,11 +53,13 @@ Result<std::unique_ptr<const Collective>> Collective::Make(const Instruction& i,
     if (combiner == nullptr) return Internal("{} has no combiner.", Describe(i));
     out->combiner_ = std::move(combiner);
   }
-  if (i.opcode() == Opcode::kAllReduce || i.opcode() == Opcode::kAllReduceStart) {
-    int64_t bytes = 0;
-    for (const Leaf& leaf : out->operands_) bytes += leaf.bytes;
-    out->phases_ = bytes > kSmallBytes ? 2 : 1;
-  }
+  return out;
+}
+
+int64_t Collective::bytes() const {
+  int64_t out = 0;
+  for (const Leaf& leaf : operands_) out += leaf.bytes;
+  for (const Leaf& leaf : results_) out += leaf.bytes;
   return out;
 }
 
@@ -165,8 +166,8 @@ Collective::Blocks Collective::BlocksOf(const Leaf& leaf, int64_t count) const {
   return out;
 }
 
-Result<> Collective::Run(int phase, int group, std::size_t rank, std::span<const Contribution> members) const {
-  if (opcode_ == Opcode::kAllReduce || opcode_ == Opcode::kAllReduceStart) return AllReduce(phase, rank, members);
+Result<> Collective::Run(int group, std::size_t rank, std::span<const Contribution> members) const {
+  if (opcode_ == Opcode::kAllReduce || opcode_ == Opcode::kAllReduceStart) return AllReduce(rank, members);
   if (opcode_ == Opcode::kReduceScatter) return ReduceScatter(rank, members);
   if (opcode_ == Opcode::kAllGather || opcode_ == Opcode::kAllGatherStart) {
     AllGather(rank, members);
@@ -207,25 +208,18 @@ Result<> Collective::Reduce(std::byte* out, std::span<const Contribution> member
   return {};
 }
 
-Result<> Collective::AllReduce(int phase, std::size_t rank, std::span<const Contribution> members) const {
-  const std::size_t n = members.size();
+// Each member sums one part and writes it to all: each element is read once from every operand, and written once to
+// every result.
+Result<> Collective::AllReduce(std::size_t rank, std::span<const Contribution> members) const {
   for (std::size_t k = 0; k < operands_.size(); ++k) {
     const Leaf& leaf = operands_[k];
-    std::byte* out = members[rank].results[k];
-    if (phases_ == 1) {
-      KRAFLA_TRY(Reduce(out, members, k, 0, leaf.elements));
-      continue;
-    }
-    auto begin = [&](std::size_t r) { return ShareBegin(leaf.elements, r, n); };
-    if (phase == 0) {
-      const int64_t from = begin(rank), to = begin(rank + 1);
-      KRAFLA_TRY(Reduce(out + from * leaf.element_bytes, members, k, from, to - from));
-      continue;
-    }
-    for (std::size_t s = 1; s < n; ++s) {
-      const std::size_t m = (rank + s) % n;  // each begins with its neighbour: no two read one share at once
-      const int64_t from = begin(m) * leaf.element_bytes, bytes = begin(m + 1) * leaf.element_bytes - from;
-      if (bytes > 0) std::memcpy(out + from, members[m].results[k] + from, At(bytes));
+    const int64_t end = ShareBegin(leaf.elements, rank + 1, members.size());
+    for (int64_t from = ShareBegin(leaf.elements, rank, members.size()); from < end; from += kBlock) {
+      const int64_t n = std::min(kBlock, end - from), at = from * leaf.element_bytes;
+      std::byte* out = members[rank].results[k] + at;
+      KRAFLA_TRY(Reduce(out, members, k, from, n));
+      for (std::size_t m = 0; m < members.size(); ++m)
+        if (m != rank) std::memcpy(members[m].results[k] + at, out, At(n * leaf.element_bytes));
     }
   }
   return {};

@@ -29,6 +29,8 @@ class Combiner {
 struct Contribution {
   std::span<const std::byte* const> operands;
   std::span<std::byte* const> results;
+  // Instead of both, where the devices do the work: what who does it knows of the member's arrays.
+  const void* on_device = nullptr;
 };
 
 class Collective {
@@ -48,15 +50,21 @@ class Collective {
 
   std::size_t operand_leaves() const { return operands_.size(); }
   std::size_t result_leaves() const { return results_.size(); }
+  // Of a member's operands and results.
+  int64_t bytes() const;
+  // Of a collective-permute: who sends to the device, -1 for nobody.
+  int64_t SourceOf(int64_t device) const { return source_of_[static_cast<std::size_t>(device)]; }
 
-  // Member `rank` does its share of a phase, given what all members brought. All members must be through a phase
-  // before any begins the next, and no member may take its contribution back before all are through the last.
-  int phases() const { return phases_; }
-  Result<> Run(int phase, int group, std::size_t rank, std::span<const Contribution> members) const;
+  // Member `rank` does its share of the work, given what all members brought. No member may take its contribution back
+  // before all are through.
+  Result<> Run(int group, std::size_t rank, std::span<const Contribution> members) const;
+  // There is so little to do that one member does it for all: to wake the others costs more.
+  bool IsSmall() const { return bytes() <= kSmallBytes; }
   // Of a device that is in no group: zeros where XLA says so (collective-broadcast, collective-permute), else an error.
   Result<> RunOutside(int64_t device, const Contribution& own) const;
 
  private:
+  static constexpr int64_t kSmallBytes = 128 * 1024;
   struct Leaf {
     ElementType type;
     Dims dims;
@@ -73,7 +81,7 @@ class Collective {
   Blocks BlocksOf(const Leaf& leaf, int64_t count) const;
   Result<> Reduce(std::byte* out, std::span<const Contribution> members, std::size_t leaf, int64_t from,
                   int64_t elements) const;
-  Result<> AllReduce(int phase, std::size_t rank, std::span<const Contribution> members) const;
+  Result<> AllReduce(std::size_t rank, std::span<const Contribution> members) const;
   Result<> ReduceScatter(std::size_t rank, std::span<const Contribution> members) const;
   void AllGather(std::size_t rank, std::span<const Contribution> members) const;
   void AllToAll(std::size_t rank, std::span<const Contribution> members) const;
@@ -88,7 +96,6 @@ class Collective {
   std::vector<int> group_of_, rank_of_;
   std::vector<int64_t> source_of_;  // collective-permute: by device, -1 for none
   std::shared_ptr<const Combiner> combiner_;
-  int phases_ = 1;
 };
 
 }  // namespace krafla

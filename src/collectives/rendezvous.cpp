@@ -70,14 +70,19 @@ Result<> Rendezvous::Wait(std::unique_lock<std::mutex>& lock, int64_t device, st
   return {};
 }
 
-Result<> Rendezvous::Meet(int64_t device, const Collective& collective, const Contribution& own) {
-  if (own.operands.size() != collective.operand_leaves() || own.results.size() != collective.result_leaves())
-    return Internal("{} has {} operands and {} results, but {} and {} were given.", collective.description(),
-                    collective.operand_leaves(), collective.result_leaves(), own.operands.size(), own.results.size());
+Result<> Rendezvous::Meet(int64_t device, const Collective& collective, const Contribution& own,
+                          const Together* together) {
+  if (together == nullptr) {
+    if (own.operands.size() != collective.operand_leaves() || own.results.size() != collective.result_leaves())
+      return Internal("{} has {} operands and {} results, but {} and {} were given.", collective.description(),
+                      collective.operand_leaves(), collective.result_leaves(), own.operands.size(), own.results.size());
+    host_bytes_.fetch_add(collective.bytes(), std::memory_order_relaxed);
+  }
   const int group = collective.GroupOf(device);
   if (group < 0) return collective.RunOutside(device, own);
   const auto rank = static_cast<std::size_t>(collective.RankOf(device));
   const std::span<const int64_t> members = collective.Members(group);
+  const bool by_one = together != nullptr || collective.IsSmall();
   std::unique_lock lock(mutex_);
   if (failure_) return Aborted("{} was aborted: {}", collective.description(), failure_->message());
   auto [at, added] = open_.try_emplace({&collective, group}, nullptr);
@@ -89,15 +94,16 @@ Result<> Rendezvous::Meet(int64_t device, const Collective& collective, const Co
   const std::shared_ptr<Meeting> meeting = at->second;
   meeting->members[rank] = own;
   meeting->here[rank] = true;
-  if (++meeting->arrived == members.size()) {
+  const bool is_last = ++meeting->arrived == members.size();
+  if (is_last) {
     open_.erase(at);
-    meeting->phase = 0;
-    meeting->arrived = 0;
+    meeting->is_complete = true;
     for (int64_t d : members) At(d) = {};
-    changed_.notify_all();
+    // Who has nothing to do sleeps on until it is done.
+    if (!by_one) changed_.notify_all();
   } else {
     KRAFLA_TRY(Wait(
-        lock, device, collective.description(), std::nullopt, [&] { return meeting->phase >= 0; },
+        lock, device, collective.description(), std::nullopt, [&] { return meeting->is_complete; },
         [&] {
           std::vector<int64_t> absent;
           for (std::size_t m = 0; m < members.size(); ++m)
@@ -105,35 +111,37 @@ Result<> Rendezvous::Meet(int64_t device, const Collective& collective, const Co
           return absent;
         }));
   }
-  return Share(lock, *meeting, collective, group, rank);
+  if (!by_one)
+    return Share(
+        lock, *meeting, [&](int g, std::span<const Contribution> all) { return collective.Run(g, rank, all); }, group,
+        1);
+  if (!is_last) return Share(lock, *meeting, {}, group, 0);
+  const Together all_shares = [&](int g, std::span<const Contribution> all) -> Result<> {
+    for (std::size_t r = 0; r < all.size(); ++r) KRAFLA_TRY(collective.Run(g, r, all));
+    return {};
+  };
+  return Share(lock, *meeting, together != nullptr ? *together : all_shares, group, members.size());
 }
 
-// All members are here, and stay until all are through: these waits are short and end whatever happens elsewhere, as
-// nobody may leave while another reads its arrays.
-Result<> Rendezvous::Share(std::unique_lock<std::mutex>& lock, Meeting& meeting, const Collective& collective,
-                           int group, std::size_t rank) {
-  for (int phase = 0; phase < collective.phases(); ++phase) {
-    const bool broken = meeting.error.has_value();
+// All members are here, and stay until all is done: these waits are short and end whatever happens elsewhere, as nobody
+// may leave while another reads its arrays. `work` is as much as `shares` of the members have to do.
+Result<> Rendezvous::Share(std::unique_lock<std::mutex>& lock, Meeting& meeting, const Together& work, int group,
+                           std::size_t shares) {
+  if (shares > 0) {
+    lock.unlock();
     Result<> outcome;
-    if (!broken) {
-      lock.unlock();
-      // Whatever happens, this member must come to the end of the phase: the others wait for it without a limit.
-      try {
-        outcome = collective.Run(phase, group, rank, meeting.members);
-      } catch (const std::bad_alloc&) {
-        outcome = ResourceExhausted("{} could not allocate its working memory.", collective.description());
-      }
-      lock.lock();
+    // Whatever happens, this member must come to the end: the others wait for it without a limit.
+    try {
+      outcome = work(group, meeting.members);
+    } catch (const std::bad_alloc&) {
+      outcome = ResourceExhausted("The work between devices could not allocate its memory.");
     }
+    lock.lock();
     if (!outcome && !meeting.error) meeting.error = std::move(outcome).error();
-    if (++meeting.arrived == meeting.members.size()) {
-      meeting.arrived = 0;
-      ++meeting.phase;
-      changed_.notify_all();
-    } else {
-      changed_.wait(lock, [&] { return meeting.phase > phase; });
-    }
+    meeting.done += shares;
+    if (meeting.done == meeting.members.size()) changed_.notify_all();
   }
+  changed_.wait(lock, [&] { return meeting.done == meeting.members.size(); });
   if (meeting.error) return Failure(*meeting.error);
   return {};
 }
@@ -144,6 +152,7 @@ Result<> Rendezvous::Send(const Channel& channel, std::span<const std::byte* con
   Message message;
   for (std::size_t i = 0; i < leaves.size(); ++i)
     message.emplace_back(leaves[i], leaves[i] + (leaves[i] == nullptr ? 0 : sizes[i]));
+  for (const int64_t size : sizes) host_bytes_.fetch_add(2 * size, std::memory_order_relaxed);
   std::unique_lock lock(mutex_);
   if (failure_) return Aborted("{} was aborted: {}", what, failure_->message());
   std::deque<Message>& queue = messages_[channel];

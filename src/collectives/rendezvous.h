@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the devices of one process meet. Each device runs on a thread of its own and calls from there. A device waits
-// until all members of its group have come, no longer than the time limit; then each does its share of the work and
-// leaves when all are done.
+// until all members of its group have come, no longer than the time limit; then each does its share of the work, or
+// the last one does it for all, and all leave when it is done.
 //
 // No device waits for what cannot happen: when a device fails, when the time limit passes, or when no device is left
 // that could still do something, the run is broken off, and every wait ends with an error that says who was missing
 // where. Those that are at work elsewhere hear of it by a stop token.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -42,8 +44,13 @@ class Rendezvous {
   // The token asks whoever is at work elsewhere to stop once the run is broken off.
   std::stop_token Begin();
 
-  // Does `device`'s part of a collective. `own` must stay valid until it returns.
-  Result<> Meet(int64_t device, const Collective& collective, const Contribution& own);
+  // What the last member to come does for all of `group`, given what they brought in the order of ranks.
+  using Together = std::function<Result<>(int group, std::span<const Contribution> members)>;
+
+  // Does `device`'s part of a collective over the host's bytes, or `together` where it is given. `own` must stay valid
+  // until it returns. With `together` the device must be in a group.
+  Result<> Meet(int64_t device, const Collective& collective, const Contribution& own,
+                const Together* together = nullptr);
 
   // Copies the bytes and returns; waits only while kMaxQueued messages are on their way already.
   // `what` names the instruction in errors.
@@ -58,6 +65,8 @@ class Rendezvous {
   std::optional<Status> failure() const;
   // Asks as the token does, without a reason of its own: the first who hears of it gives one when it leaves.
   void RequestStop();
+  // Of operands, results and messages that instructions of the CPU have read or written here, in all runs.
+  int64_t host_bytes() const { return host_bytes_.load(std::memory_order_relaxed); }
 
   static constexpr std::size_t kMaxQueued = 4;
 
@@ -71,8 +80,8 @@ class Rendezvous {
   struct Meeting {
     std::vector<Contribution> members;
     std::vector<bool> here;
-    std::size_t arrived = 0;  // at the meeting, then at the end of the current phase
-    int phase = -1;           // -1: not all are here
+    std::size_t arrived = 0, done = 0;
+    bool is_complete = false;  // all are here
     std::optional<Status> error;
   };
   using Message = std::vector<std::vector<std::byte>>;
@@ -81,8 +90,8 @@ class Rendezvous {
   template <typename Done, typename Missing>
   Result<> Wait(std::unique_lock<std::mutex>& lock, int64_t device, std::string what, std::optional<Channel> channel,
                 Done done, Missing missing);
-  Result<> Share(std::unique_lock<std::mutex>& lock, Meeting& meeting, const Collective& collective, int group,
-                 std::size_t rank);
+  Result<> Share(std::unique_lock<std::mutex>& lock, Meeting& meeting, const Together& work, int group,
+                 std::size_t shares);
   bool NobodyRuns() const;
   void BreakOff(Status status);  // wakes everybody
   std::string Whereabouts(std::span<const int64_t> devices) const;
@@ -94,6 +103,7 @@ class Rendezvous {
   std::vector<Device> devices_;
   std::optional<Status> failure_;
   std::stop_source stop_;
+  std::atomic<int64_t> host_bytes_ = 0;
   // Those that not all have come to, by collective and group.
   std::map<std::pair<const Collective*, int>, std::shared_ptr<Meeting>> open_;
   std::map<Channel, std::deque<Message>> messages_;

@@ -71,19 +71,20 @@ class BlockCombiner final : public Combiner {
   Result<> Combine(std::byte* accumulator, const std::byte* value, int64_t elements) const override {
     AlignedBytes scratch(kernel_ ? static_cast<std::size_t>(kernel_->scratch_bytes()) : 0, false);
     ThreadPool alone(1);
+    std::vector<std::byte*> pointers(bindings_.size());
     for (int64_t done = 0; done < elements; done += kBlock) {
       const int64_t n = std::min(kBlock, elements - done);
       std::byte* to = accumulator + done * size_;
       const std::byte* from = value + done * size_;
       if (n == kBlock) {
-        KRAFLA_TRY(Block(to, from, alone, scratch.data()));
+        KRAFLA_TRY(Block(to, from, alone, scratch.data(), pointers));
         continue;
       }
       const auto bytes = static_cast<std::size_t>(n * size_);
       AlignedBytes a(static_cast<std::size_t>(kBlock * size_)), b(static_cast<std::size_t>(kBlock * size_));
       std::memcpy(a.data(), to, bytes);
       std::memcpy(b.data(), from, bytes);
-      KRAFLA_TRY(Block(a.data(), b.data(), alone, scratch.data()));
+      KRAFLA_TRY(Block(a.data(), b.data(), alone, scratch.data(), pointers));
       std::memcpy(to, a.data(), bytes);
     }
     return {};
@@ -103,10 +104,12 @@ class BlockCombiner final : public Combiner {
     return {};
   }
 
-  Result<> Block(std::byte* accumulator, const std::byte* value, ThreadPool& pool, std::byte* scratch) const {
+  // `pointers`: for the bindings.
+  Result<> Block(std::byte* accumulator, const std::byte* value, ThreadPool& pool, std::byte* scratch,
+                 std::span<std::byte*> pointers) const {
     if (kernel_ != nullptr) {
-      std::vector<std::byte*> pointers;
-      for (int b : bindings_) pointers.push_back(b == 0 ? accumulator : const_cast<std::byte*>(value));
+      for (std::size_t b = 0; b < bindings_.size(); ++b)
+        pointers[b] = bindings_[b] == 0 ? accumulator : const_cast<std::byte*>(value);
       return kernel_->Run(pointers, pool, scratch);
     }
     const Shape& shape = plan_.arguments[0];
