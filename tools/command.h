@@ -104,6 +104,8 @@ int64_t PeakBytes();
 std::string FormatMs(double ms);
 
 int Devices(const DeviceOptions& options);
+// The paths between each two of them.
+int Links(const DeviceOptions& options);
 int Probe(bool json);
 
 struct DoctorOptions {

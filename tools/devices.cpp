@@ -2,10 +2,47 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "api/back_ends.h"
+#include "api/group/device_links.h"
 #include "command.h"
 #include "results.h"
 
 namespace krafla::cli {
+
+int Links(const DeviceOptions& options) {
+  const auto devices = ListDevices();
+  if (!devices) return FailDevice(devices.error());
+  int code = kRight;
+  for (const DeviceDescription& from : *devices)
+    for (const DeviceDescription& to : *devices) {
+      const auto back_end = BackEndOf(from.selector);
+      if (!back_end) return Fail(back_end.error());
+      // What other kinds of devices do, and what lies between kinds, goes through the host.
+      std::vector<LinkProbe> probes = {{PathKind::kHost, ""}};
+      const bool are_one_kind = to.selector.starts_with(back_end->name);
+      if (are_one_kind && back_end->probe != nullptr) {
+        auto probed = back_end->probe(from.selector, to.selector);
+        if (!probed) {
+          code = FailDevice(probed.error());
+          continue;
+        }
+        probes = std::move(*probed);
+      }
+      for (const LinkProbe& p : probes) {
+        if (options.json) {
+          PrintJsonLine({{"from", from.selector},
+                         {"to", to.selector},
+                         {"path", NameOf(p.kind)},
+                         {"works", p.refused.empty()},
+                         {"refused", p.refused}});
+        } else {
+          std::printf("%-10s %-10s %-13s %s\n", from.selector.c_str(), to.selector.c_str(),
+                      std::string(NameOf(p.kind)).c_str(), p.refused.empty() ? "works" : p.refused.c_str());
+        }
+      }
+    }
+  return code;
+}
 
 int Devices(const DeviceOptions& options) {
   std::string why;

@@ -67,14 +67,16 @@ struct Commands {
   InspectCommand inspect;
   EnvironmentOptions environment;
   ImportCommand import;
-  bool markdown = false, probe = false;
+  bool markdown = false, probe = false, links = false;
   std::string shell;
 
   void AddTo(CLI::App& app) {
     CLI::App* cmd = app.add_subcommand("devices", "list the devices");
     cmd->add_flag("--json", devices.json, "print one JSON object per line");
     cmd->add_flag("--probe", probe, "run small shaders on each Vulkan device, and say what its driver makes of them");
-    cmd->callback([this] { code = probe ? Probe(devices.json) : Devices(devices); });
+    cmd->add_flag("--links", links, "try the paths that collectives take from device to device, and say why not one")
+        ->excludes("--probe");
+    cmd->callback([this] { code = probe ? Probe(devices.json) : links ? Links(devices) : Devices(devices); });
     cmd = app.add_subcommand("doctor", "say all that a bug report needs of this machine, and try its devices");
     cmd->add_flag("--json", doctor.json, "print one JSON object per line");
     bundle.AddTo(*cmd);

@@ -8,6 +8,7 @@
 #include "api/cpu/cpu_client.h"
 #ifdef KRAFLA_HAVE_VULKAN
 #include "api/vulkan/vulkan_client.h"
+#include "api/vulkan/vulkan_links.h"
 #endif
 
 namespace krafla {
@@ -19,7 +20,9 @@ constexpr BackEnd kBackEnds[] = {
      .selectors = "vulkan, vulkan:1, vulkan:uuid=.., vulkan:pci=.., vulkan:type=discrete, vulkan:\"part of the name\"",
 #ifdef KRAFLA_HAVE_VULKAN
      .list = ListVulkanDevices,
-     .create = CreateVulkanClient},
+     .create = CreateVulkanClient,
+     .link = LinkVulkanDevices,
+     .probe = ProbeVulkanLinks},
 #else
      .absent = "This krafla was built without Vulkan."},
 #endif

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "api/client.h"
+#include "api/group/device_links.h"
 
 namespace krafla {
 
@@ -26,6 +28,13 @@ struct BackEnd {
   // those before it in the table have no device, where the caller takes any.
   Result<std::shared_ptr<Client>> (*create)(std::string_view selector, const ClientOptions& options,
                                             std::string_view passed_over) = nullptr;
+  // What lies between the devices of a group whose clients are all of this kind (api/group/device_links.h). Null, or
+  // gives null: the host.
+  Result<std::unique_ptr<DeviceLinks>> (*link)(std::span<Executable* const> members,
+                                               std::span<const std::shared_ptr<Client>> clients,
+                                               const CompileOptions& options) = nullptr;
+  // The paths between two devices of this kind, each tried with bytes.
+  Result<std::vector<LinkProbe>> (*probe)(std::string_view from, std::string_view to) = nullptr;
 };
 
 // All of them in the order in which they are preferred, the registered ones last.

@@ -196,7 +196,7 @@ std::string Executable::PlacementLine() const {
   if (report_.fast_functions) out += "; fast functions, not XLA's bits";
   if (!report_.tuning_ignored.empty()) out += "; stored tuning is not used: " + report_.tuning_ignored;
   if (report_.exchange_instructions > 0 && report_.device_instructions < report_.instructions)
-    out += Format("; {} between devices, through the host", report_.exchange_instructions);
+    out += Format("; {} between devices, {}", report_.exchange_instructions, report_.exchange_path);
   if (!report_.fallbacks.empty()) {
     out += Format("; on the CPU: ");
     std::size_t shown = 0;

@@ -42,8 +42,9 @@ KRAFLA_EXPORT_END
 struct CompileOptions {
   // Features off by name: those of DeviceProfile (coopmat, fp16, bda, ...), "fusion", "loops" (small loops as one
   // kernel on Vulkan), "row-groups" (chains of kernels block by block), "tuned" (what `krafla tune` found), and names
-  // of passes; and on: coopmat, fast-functions (on Vulkan; the CPU's functions are exact). Others are INVALID_ARGUMENT
-  // (api/feature_names.h).
+  // of passes and of paths between devices (api/group/device_links.h); and on: coopmat, fast-functions (on Vulkan; the
+  // CPU's functions are exact), device-sums (collectives sum on devices whose shaders run on the host's processors
+  // too). Others are INVALID_ARGUMENT (api/feature_names.h).
   std::set<std::string> disabled, enabled;
   // Any step that the device does not take is an error.
   bool strict = false;
@@ -91,9 +92,10 @@ struct CompileReport {
   double passes_ms = 0, plan_ms = 0, emit_ms = 0;  // krafla's own work
   double pipeline_ms = 0;                          // the driver's
   std::vector<Fallback> fallbacks;
-  // Steps between devices. On Vulkan their data goes through the host; they are no fallbacks.
+  // Steps between devices. They are no fallbacks.
   int exchanges = 0;
   int64_t exchange_instructions = 0;
+  std::string exchange_path = "through the host";  // for people: how they go, where they are no work of the device
   double compile_ms() const { return passes_ms + plan_ms + emit_ms; }
 };
 
@@ -106,6 +108,7 @@ struct DeviceWork {
 };
 
 struct EvaluatorHost;
+class DeviceExchange;
 
 class Executable {
  public:
@@ -186,6 +189,9 @@ class Executable {
   // For groups of devices (api/group/device_group.h). `host` says which device this is and does what lies between
   // devices; it must outlive the executable. `devices`: how many share this machine's threads.
   virtual Result<> Join(const EvaluatorHost* host, int64_t devices) = 0;
+  // Who does collectives where the device has their arrays, and how, for people; must outlive the executable. Devices
+  // that work in the host's memory have no use for it.
+  virtual void SetExchange(DeviceExchange*, std::string) {}
   // Another executable of the same compiled program, for another member of the group. FAILED_PRECONDITION where what it
   // needs was not kept (CompileOptions::for_group).
   virtual Result<std::unique_ptr<Executable>> Another(const EvaluatorHost* host, int64_t devices) const = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "api/group/device_links.h"
 #include "device/device_profile.h"
 #include "passes/pipeline.h"
 
@@ -12,16 +13,21 @@ Result<> CheckDisabledName(std::string_view name) {
   constexpr std::string_view kOfAllDevices[] = {"fusion", "loops", "row-groups", "tuned"};
   if (std::ranges::contains(kOfAllDevices, name) || FindPass(name).has_value()) return {};
   if (std::ranges::contains(FeatureNames(), name, &FeatureName::name)) return {};
+  // The host's path is there for all that no other takes.
+  if (name != NameOf(PathKind::kHost) && std::ranges::contains(kPathNames, name, &PathName::name)) return {};
   std::string names = "fusion, loops, row-groups, tuned";
   for (const FeatureName& f : FeatureNames()) names += Format(", {}", f.name);
+  for (const PathName& p : kPathNames)
+    if (p.kind != PathKind::kHost && p.kind != PathKind::kHostImport) names += Format(", {}", p.name);
   return InvalidArgument(
       "Unknown feature '{}'; the features are {}, and the passes that krafla opt --list-passes lists.", name, names);
 }
 
 Result<> CheckEnabledName(std::string_view name) {
-  if (name == kCooperativeMatrices || name == kFastFunctions) return {};
-  return InvalidArgument("'{}' cannot be enabled: {} and {} can, and everything else is on wherever the device has it.",
-                         name, kCooperativeMatrices, kFastFunctions);
+  if (name == kCooperativeMatrices || name == kFastFunctions || name == kDeviceSums) return {};
+  return InvalidArgument(
+      "'{}' cannot be enabled: {}, {} and {} can, and everything else is on wherever the device has it.", name,
+      kCooperativeMatrices, kFastFunctions, kDeviceSums);
 }
 
 Result<> CheckFeatureNames(const CompileOptions& options) {

@@ -11,10 +11,11 @@ namespace krafla {
 // What CompileOptions::enabled may hold.
 inline constexpr std::string_view kCooperativeMatrices = "coopmat";
 inline constexpr std::string_view kFastFunctions = "fast-functions";
+inline constexpr std::string_view kDeviceSums = "device-sums";
 
 // INVALID_ARGUMENT, with those that there are, for a name that is neither a device feature, nor "fusion", "loops",
-// "row-groups" or "tuned", nor a pass, and for one to enable that is none of the two: everything else is on wherever
-// the device has it.
+// "row-groups" or "tuned", nor a path between devices, nor a pass, and for one to enable that is none of the three:
+// everything else is on wherever the device has it.
 Result<> CheckDisabledName(std::string_view name);
 Result<> CheckEnabledName(std::string_view name);
 

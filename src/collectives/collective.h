@@ -45,6 +45,7 @@ class Collective {
   // A device's group; -1 where it is in none.
   int GroupOf(int64_t device) const { return group_of_[static_cast<std::size_t>(device)]; }
   int RankOf(int64_t device) const { return rank_of_[static_cast<std::size_t>(device)]; }
+  int groups() const { return static_cast<int>(groups_.size()); }
   // In the order of ranks.
   std::span<const int64_t> Members(int group) const { return groups_[static_cast<std::size_t>(group)]; }
 

@@ -62,7 +62,7 @@ class Buffer {
   std::shared_ptr<Device> keep_;  // null for the device's own buffers
   VkBuffer handle_ = VK_NULL_HANDLE;
   VmaAllocation_T* allocation_ = nullptr;
-  VkDeviceMemory imported_ = VK_NULL_HANDLE;  // instead of allocation_: the caller's pages
+  VkDeviceMemory imported_ = VK_NULL_HANDLE;  // instead of allocation_: the caller's pages, or shared memory
   std::shared_ptr<const void> pages_;         // what owns those, or a borrowed buffer
   bool is_borrowed_ = false;
   uint64_t size_ = 0, capacity_ = 0, address_ = 0, id_ = 0;

@@ -13,6 +13,9 @@
 namespace krafla::vk {
 namespace {
 
+// What hands memory to other devices (external_memory.cpp).
+constexpr const char* kSharingExtensions[] = {"VK_KHR_external_memory_fd", "VK_EXT_external_memory_dma_buf"};
+
 // What the profile says, as feature structs and extensions.
 void Enable(const DeviceProfile& profile, const PhysicalDevice& physical, FeatureChain& chain,
             std::vector<const char*>& extensions) {
@@ -80,6 +83,7 @@ void Enable(const DeviceProfile& profile, const PhysicalDevice& physical, Featur
   add("VK_EXT_pipeline_creation_feedback", VK_API_VERSION_1_3);
   add("VK_KHR_portability_subset", 0);  // to be enabled wherever it is listed
   if (f.external_memory_host) add("VK_EXT_external_memory_host", 0);
+  for (const char* name : kSharingExtensions) add(name, 0);
   if (f.memory_budget) add("VK_EXT_memory_budget", 0);
 }
 
@@ -114,6 +118,8 @@ Result<> Device::CreateHandle(const PhysicalDevice& physical) {
   info.pQueueCreateInfos = &queue_info;
   info.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
   info.ppEnabledExtensionNames = extensions.data();
+  for (const char* name : kSharingExtensions)
+    if (physical.extensions.contains(name)) extensions_.insert(name);
   VkResult r = instance_->vk().vkCreateDevice(physical_, &info, nullptr, &handle_);
   if (r != VK_SUCCESS) {
     handle_ = VK_NULL_HANDLE;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -49,6 +50,10 @@ struct Event {
   uint64_t number = 0;
 };
 
+// How one logical device hands memory to another: as a file descriptor that any driver may import, or as one for the
+// same device and driver alone.
+enum class SharedBy : uint8_t { kDmaBuf, kOpaqueFd };
+
 // What ran, for the report of a lost device: the launches of one program, in order.
 using KernelNames = std::shared_ptr<const std::vector<std::string>>;
 
@@ -87,6 +92,13 @@ class Device : public std::enable_shared_from_this<Device> {
   // `owner` is let go of once the last use that this device knows of is complete.
   Result<std::shared_ptr<Buffer>> Borrow(VkBuffer handle, uint64_t size, std::shared_ptr<const void> owner);
   VkBufferUsageFlags BufferUsage() const;
+  // Memory that other logical devices import too (external_memory.cpp); not mapped. UNIMPLEMENTED, with the reason,
+  // where the device does not share memory so.
+  Result<std::shared_ptr<Buffer>> AllocateShared(uint64_t size, SharedBy shared);
+  // The memory of another device's buffer, from AllocateShared.
+  Result<std::shared_ptr<Buffer>> ImportShared(const Buffer& from, SharedBy shared);
+  // Physical devices of the linked group that this one is in; 1: it is alone.
+  uint32_t LinkedDevices() const;
   // Waits for the buffer's last use, then copies.
   Result<> Upload(Buffer& to, uint64_t offset, std::span<const std::byte> from);
   Result<> Download(const Buffer& from, uint64_t offset, std::span<std::byte> to);
@@ -142,6 +154,8 @@ class Device : public std::enable_shared_from_this<Device> {
   // Tries again without the buffers that were kept, where there is not enough memory.
   Result<std::unique_ptr<Buffer>> AllocateOwned(uint64_t size, MemoryKind kind, std::string_view what);
   Result<std::unique_ptr<Buffer>> TryAllocate(uint64_t size, MemoryKind kind, std::string_view what);
+  Result<> CheckShares(SharedBy shared) const;
+  Result<std::shared_ptr<Buffer>> BindShared(uint64_t size, SharedBy shared, std::optional<int> descriptor);
   Result<> CheckRoom(uint64_t bytes, std::string_view what);
   std::string FreeMemory();
   void Retire(Buffer& buffer);
@@ -156,6 +170,7 @@ class Device : public std::enable_shared_from_this<Device> {
   VkPhysicalDevice physical_ = VK_NULL_HANDLE;
   VkDevice handle_ = VK_NULL_HANDLE;
   VolkDeviceTable functions_ = {};
+  std::set<std::string> extensions_;  // enabled ones that hand memory to others
   uint32_t queue_family_ = 0;
   std::unique_ptr<Queue> queue_;
   VmaAllocator_T* allocator_ = nullptr;

@@ -19,6 +19,7 @@ namespace krafla::vk {
   X(vkGetPhysicalDeviceMemoryProperties2)        \
   X(vkGetPhysicalDeviceQueueFamilyProperties)    \
   X(vkGetPhysicalDeviceExternalBufferProperties) \
+  X(vkEnumeratePhysicalDeviceGroups)             \
   X(vkCreateDevice)                              \
   X(vkGetDeviceProcAddr)
 // Of extensions: perhaps null.

@@ -13,7 +13,9 @@
 #include <thread>
 #include <unordered_map>
 
+#include "api/back_ends.h"
 #include "api/feature_names.h"
+#include "api/group/device_links.h"
 #include "api/group/reduction_combiner.h"
 #include "base/index.h"
 #include "base/run_limit.h"
@@ -66,6 +68,9 @@ class Exchanges {
   }
 
   std::size_t size() const { return exchanges_.size(); }
+  const Collective* collective(std::size_t number) const { return exchanges_[number].collective.get(); }
+  // The instructions themselves, by number.
+  static std::vector<const Instruction*> Of(const Module& module) { return InOrder(module); }
 
   Result<> Run(std::size_t number, Opcode opcode, int64_t device, Rendezvous& rendezvous,
                std::span<const std::byte* const> operands, std::span<std::byte* const> results) const {
@@ -176,6 +181,7 @@ class Group final : public GroupExecutable {
                         m.numbers->size());
       }
     }
+    KRAFLA_TRY(out->Link(clients, options));
     return out;
   }
 
@@ -215,13 +221,24 @@ class Group final : public GroupExecutable {
     return results;
   }
 
+  std::string path() const override {
+    std::map<PathKind, int> counts;
+    for (const PathKind kind : paths_) ++counts[kind];
+    std::string out;
+    for (const auto& [kind, count] : counts)
+      out += counts.size() == 1 ? std::string(NameOf(kind))
+                                : Format("{}{} {}", out.empty() ? "" : ", ", count, NameOf(kind));
+    return out;
+  }
+  int64_t exchange_host_bytes() const override { return rendezvous_->host_bytes(); }
+
   std::string PlacementLine() const override {
     return Format("{} devices ({} replicas, {} partitions), each: {}", grid_.size(), grid_.replicas, grid_.partitions,
                   members_[0].executable->PlacementLine());
   }
 
  private:
-  struct Member {
+  struct Member final : DeviceExchange {
     int64_t device = 0;
     Group* group = nullptr;
     EvaluatorHost host;
@@ -240,6 +257,22 @@ class Group final : public GroupExecutable {
       group->rendezvous_->Leave(device, outcome);
     }
 
+    bool Takes(const Instruction& i) const override {
+      const auto it = numbers->find(&i);
+      if (it == numbers->end() || group->paths_[it->second] == PathKind::kHost) return false;
+      // Who is in no group gets zeros, or an error.
+      return group->exchanges_.collective(it->second)->GroupOf(device) >= 0;
+    }
+    Result<> Run(const Instruction& i, const DevicePlaces& places) override {
+      const Collective& collective = *group->exchanges_.collective(numbers->at(&i));
+      const OthersTurn others(turn.get());
+      const Rendezvous::Together together = [&](int g, std::span<const Contribution> members) {
+        return group->links_->Run(collective, g, members, *group->limit_);
+      };
+      return group->rendezvous_->Meet(device, collective, {.operands = {}, .results = {}, .on_device = &places},
+                                      &together);
+    }
+
     // Called within Run, on its thread.
     Result<> Exchange(const Instruction& i, std::span<const std::byte* const> operands,
                       std::span<std::byte* const> results) {
@@ -249,6 +282,34 @@ class Group final : public GroupExecutable {
       return group->exchanges_.Run(it->second, i.opcode(), device, *group->rendezvous_, operands, results);
     }
   };
+
+  // The best path of each exchange; without one that the devices have, bytes go through the host.
+  Result<> Link(std::span<const std::shared_ptr<Client>> clients, const CompileOptions& options) {
+    paths_.assign(exchanges_.size(), PathKind::kHost);
+    if (exchanges_.size() == 0) return {};
+    std::vector<Executable*> executables;
+    std::string_view kind;
+    for (std::size_t d = 0; d < members_.size(); ++d) {
+      executables.push_back(members_[d].executable.get());
+      const std::string_view selector = clients[d]->device().selector;
+      const std::string_view own = selector.substr(0, selector.find(':'));
+      if (d > 0 && own != kind) return {};
+      kind = own;
+    }
+    KRAFLA_ASSIGN(const BackEnd back_end, BackEndOf(kind));
+    if (back_end.link == nullptr) return {};
+    KRAFLA_ASSIGN(links_, back_end.link(executables, clients, options));
+    if (links_ == nullptr) return {};
+    const std::vector<const Instruction*> instructions = Exchanges::Of(module());
+    for (std::size_t n = 0; n < instructions.size(); ++n) {
+      const Collective* collective = exchanges_.collective(n);
+      if (collective != nullptr) { KRAFLA_ASSIGN(paths_[n], links_->Prepare(*instructions[n], *collective)); }
+    }
+    KRAFLA_TRY(links_->Finish());
+    if (std::ranges::all_of(paths_, [](PathKind p) { return p == PathKind::kHost; })) return {};
+    for (Member& m : members_) m.executable->SetExchange(&m, "by " + path());
+    return {};
+  }
 
   // work(device), each on a thread. When one fails, the others are broken off wherever they are, and its error is
   // returned.
@@ -281,6 +342,8 @@ class Group final : public GroupExecutable {
   SpmdShardings shardings_;
   Exchanges exchanges_;
   std::unique_ptr<Rendezvous> rendezvous_;
+  std::vector<PathKind> paths_;         // of the exchanges
+  std::unique_ptr<DeviceLinks> links_;  // null: the host
   std::vector<Member> members_;
   const RunLimit* limit_ = &kUnlimited;  // of the next run
 };
@@ -298,6 +361,12 @@ Result<std::pair<std::string, int64_t>> SplitCount(std::string_view part) {
 }
 
 }  // namespace
+
+std::string_view NameOf(PathKind kind) {
+  for (const PathName& p : kPathNames)
+    if (p.kind == kind) return p.name;
+  KRAFLA_UNREACHABLE();
+}
 
 Result<std::shared_ptr<DeviceGroup>> DeviceGroup::Create(std::string_view selector, const ClientOptions& options) {
   std::shared_ptr<DeviceGroup> out(new DeviceGroup());

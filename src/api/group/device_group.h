@@ -51,6 +51,11 @@ class GroupExecutable {
       std::vector<std::vector<DeviceArgument>> arguments) = 0;
 
   virtual std::string PlacementLine() const = 0;
+  // How collectives go from device to device: "one-device", "host_import", "host", or several, with the number that
+  // goes by each (api/group/device_links.h). Empty: there are none.
+  virtual std::string path() const = 0;
+  // Bytes of exchanges that instructions of the CPU have read or written, in all runs.
+  virtual int64_t exchange_host_bytes() const = 0;
   // Of one device, after the passes.
   virtual const Module& module() const = 0;
 };

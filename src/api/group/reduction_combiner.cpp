@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "api/front_end.h"
+#include "api/group/exchange_modules.h"
 #include "cpu_fallback/executor/cpu_kernel.h"
 #include "evaluator/evaluator.h"
 #include "ir/builder.h"
@@ -13,27 +14,6 @@ namespace krafla {
 namespace {
 
 constexpr int64_t kBlock = 2048;  // elements of a program
-
-// Instructions of a computation and of those that it calls, copied into another module.
-Result<Computation*> CopyInto(Module& module, const Computation& from, int depth = 0) {
-  if (depth > 64) return Unimplemented("The calls of the reduction '{}' are nested too deep.", from.name());
-  Computation* to = module.AddComputation(from.name());
-  std::unordered_map<const Instruction*, Instruction*> copies;
-  for (const auto& i : from.instructions()) {
-    std::vector<Instruction*> operands;
-    for (const Instruction* o : i->operands()) operands.push_back(copies.at(o));
-    std::vector<Computation*> called;
-    for (const Computation* c : i->called()) {
-      KRAFLA_ASSIGN(Computation * copy, CopyInto(module, *c, depth + 1));
-      called.push_back(copy);
-    }
-    Instruction* copy = to->AddClone(*i, std::move(operands));
-    copy->set_called(std::move(called));
-    copies[i.get()] = copy;
-  }
-  to->set_root(copies.at(from.root()));
-  return to;
-}
 
 // The computation mapped over blocks of kBlock elements.
 Result<std::unique_ptr<Module>> BlockModule(const Computation& computation) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "api/client.h"
+#include "api/group/device_links.h"
 #include "api/host/host_services.h"
 #include "api/vulkan/emitted_kernels.h"
 #include "api/vulkan/vulkan_buffer.h"
@@ -36,6 +37,13 @@ class VulkanExecutable : public Executable {
   const std::vector<Shape>& results() const override { return plan_.results; }
   std::span<const int> result_aliases() const override { return plan_.result_aliases; }
   Result<> Join(const EvaluatorHost* host, int64_t devices) override;
+  void SetExchange(DeviceExchange* exchange, std::string path) override {
+    exchange_ = exchange;
+    report_.exchange_path = std::move(path);
+  }
+  const std::shared_ptr<vk::Device>& device() const { return device_; }
+  // Runs on what the slots hold, the arguments and then the results, one a leaf; not to the end.
+  Result<vk::Event> RunAt(std::span<const vk::BufferBinding> slots);
   Result<std::unique_ptr<Executable>> Another(const EvaluatorHost* host, int64_t devices) const override;
   const Module* module() const override { return shared_->whole ? plan_.module.get() : nullptr; }
   Result<> SetArguments(std::span<const Literal* const> arguments) override;
@@ -186,6 +194,9 @@ class VulkanExecutable : public Executable {
                          std::span<const std::span<std::byte>> results, const RunLimit& limit) override;
   class StepDevice;
   Result<> RunHost(const HostNode& node);
+  // The instruction between devices that the devices themselves take; null for any other step.
+  const Instruction* ExchangeOf(const HostNode& node) const;
+  Result<> RunExchange(const HostNode& node, const Instruction& instruction);
   Result<uint32_t> ReadWord(const plan::Slice& slice, int bytes);
 
   std::shared_ptr<vk::Device> device_;
@@ -219,6 +230,7 @@ class VulkanExecutable : public Executable {
   std::vector<ProfiledStep> profiled_;  // by row, of the program
   std::span<ProfiledStep> measured_;    // during a measured run, by row; else empty
   const StepObserver* observer_ = nullptr;
+  DeviceExchange* exchange_ = nullptr;
   vk::ProgramOptions program_options_;
   std::optional<vk::Pacer> pacer_;                  // of this run
   vk::Event last_;                                  // submitted

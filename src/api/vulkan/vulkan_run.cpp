@@ -279,6 +279,7 @@ Result<uint32_t> VulkanExecutable::ReadWord(const plan::Slice& slice, int bytes)
 }
 
 Result<> VulkanExecutable::RunHost(const HostNode& node) {
+  if (const Instruction* instruction = ExchangeOf(node)) return RunExchange(node, *instruction);
   std::vector<std::byte*> pointers;
   std::vector<AlignedBytes> copies(node.bindings.size());
   for (std::size_t b = 0; b < node.bindings.size(); ++b) {
