@@ -10,12 +10,12 @@
 #include <new>
 #include <stop_token>
 #include <system_error>
-#include <thread>
 #include <unordered_map>
 
 #include "api/back_ends.h"
 #include "api/feature_names.h"
 #include "api/group/device_links.h"
+#include "api/group/member_threads.h"
 #include "api/group/reduction_combiner.h"
 #include "base/index.h"
 #include "base/run_limit.h"
@@ -317,17 +317,12 @@ class Group final : public GroupExecutable {
     const RunLimit limit = {limit_->deadline, rendezvous_->Begin()};
     const std::stop_callback stopped(limit_->stop, [this] { rendezvous_->RequestStop(); });
     for (Member& m : members_) m.executable->SetLimit(&limit);
-    std::vector<std::thread> threads;
-    for (std::size_t d = 1; d < members_.size(); ++d) {
-      try {
-        threads.emplace_back([this, d, &work] { members_[d].Run(work); });
-      } catch (const std::system_error& e) {
-        rendezvous_->Leave(static_cast<int64_t>(d),
-                           ResourceExhausted("No thread could be started for device {}: {}.", d, e.what()));
-      }
-    }
-    members_[0].Run(work);
-    for (std::thread& t : threads) t.join();
+    threads_.Run(
+        members_.size(), [&](std::size_t d) { members_[d].Run(work); },
+        [this](std::size_t d, const std::system_error& e) {
+          rendezvous_->Leave(static_cast<int64_t>(d),
+                             ResourceExhausted("No thread could be started for device {}: {}.", d, e.what()));
+        });
     for (Member& m : members_) m.executable->SetLimit(&kUnlimited);
     if (std::optional<Status> failure = rendezvous_->failure()) return Failure(std::move(*failure));
     return {};
@@ -342,6 +337,7 @@ class Group final : public GroupExecutable {
   SpmdShardings shardings_;
   Exchanges exchanges_;
   std::unique_ptr<Rendezvous> rendezvous_;
+  MemberThreads threads_;
   std::vector<PathKind> paths_;         // of the exchanges
   std::unique_ptr<DeviceLinks> links_;  // null: the host
   std::vector<Member> members_;
