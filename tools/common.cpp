@@ -25,7 +25,8 @@ void DeviceOptions::AddTo(CLI::App& app, Takes takes) {
       ->allow_extra_args(false);
   app.add_option("--enable", enabled,
                  "coopmat: cooperative matrices wherever a shape fits; fast-functions: exp, division and others as the "
-                 "hardware has them, some units in the last place from XLA's (Vulkan)")
+                 "hardware has them, some units in the last place from XLA's (Vulkan); device-sums: collectives sum on "
+                 "devices whose shaders run on the host's processors too")
       ->delimiter(',')
       ->type_name("NAMES")
       ->allow_extra_args(false);

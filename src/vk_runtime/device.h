@@ -157,6 +157,7 @@ class Device : public std::enable_shared_from_this<Device> {
   Result<> CheckShares(SharedBy shared) const;
   Result<std::shared_ptr<Buffer>> BindShared(uint64_t size, SharedBy shared, std::optional<int> descriptor);
   Result<> CheckRoom(uint64_t bytes, std::string_view what);
+  uint64_t AddressOf(VkBuffer buffer) const;
   std::string FreeMemory();
   void Retire(Buffer& buffer);
   void Destroy(const Retired& retired);

@@ -12,11 +12,6 @@ VkExternalMemoryHandleTypeFlagBits HandleOf(SharedBy shared) {
                                      : VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
 }
 
-VkBufferUsageFlags SharedUsage(bool addresses) {
-  return VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
-         (addresses ? VkBufferUsageFlags{VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT} : 0);
-}
-
 }  // namespace
 
 Result<> Device::CheckShares(SharedBy shared) const {
@@ -26,7 +21,7 @@ Result<> Device::CheckShares(SharedBy shared) const {
   if (is_dma && !extensions_.contains("VK_EXT_external_memory_dma_buf"))
     return Unimplemented("{} has no VK_EXT_external_memory_dma_buf", profile_.name);
   auto info = Struct<VkPhysicalDeviceExternalBufferInfo>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO);
-  info.usage = SharedUsage(uses_addresses());
+  info.usage = BufferUsage();
   info.handleType = HandleOf(shared);
   auto out = Struct<VkExternalBufferProperties>(VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES);
   instance_->vk().vkGetPhysicalDeviceExternalBufferProperties(physical_, &info, &out);
@@ -56,7 +51,7 @@ Result<std::shared_ptr<Buffer>> Device::BindShared(uint64_t size, SharedBy share
   auto info = Struct<VkBufferCreateInfo>(VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO);
   info.pNext = &external;
   info.size = size;
-  info.usage = SharedUsage(uses_addresses());
+  info.usage = BufferUsage();
   VkBuffer handle = VK_NULL_HANDLE;
   VkResult r = functions_.vkCreateBuffer(handle_, &info, nullptr, &handle);
   if (r != VK_SUCCESS) return Fail(r, "create a buffer to share");
@@ -102,13 +97,7 @@ Result<std::shared_ptr<Buffer>> Device::BindShared(uint64_t size, SharedBy share
   if (r != VK_SUCCESS) return Fail(r, "bind shared memory to a buffer");
   buffer->size_ = buffer->capacity_ = size;
   buffer->id_ = next_id_.fetch_add(1, std::memory_order_relaxed);
-  if (uses_addresses()) {
-    auto address = Struct<VkBufferDeviceAddressInfo>(VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO);
-    address.buffer = handle;
-    buffer->address_ = functions_.vkGetBufferDeviceAddress != nullptr
-                           ? functions_.vkGetBufferDeviceAddress(handle_, &address)
-                           : functions_.vkGetBufferDeviceAddressKHR(handle_, &address);
-  }
+  if (uses_addresses()) buffer->address_ = AddressOf(handle);
   return buffer;
 }
 

@@ -42,23 +42,11 @@ VmaVulkanFunctions FunctionsFor(const InstanceFunctions& i, const VolkDeviceTabl
   return f;
 }
 
-VkBufferUsageFlags UsageOf(bool addresses) {
-  return VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
-         (addresses ? VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT : 0);
-}
-
-VkBufferCreateInfo BufferInfo(uint64_t bytes, bool addresses) {
+VkBufferCreateInfo BufferInfo(uint64_t bytes, VkBufferUsageFlags usage) {
   auto info = Struct<VkBufferCreateInfo>(VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO);
   info.size = bytes;
-  info.usage = UsageOf(addresses);
+  info.usage = usage;
   return info;
-}
-
-uint64_t AddressOf(const VolkDeviceTable& vk, VkDevice device, VkBuffer buffer) {
-  auto info = Struct<VkBufferDeviceAddressInfo>(VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO);
-  info.buffer = buffer;
-  return vk.vkGetBufferDeviceAddress != nullptr ? vk.vkGetBufferDeviceAddress(device, &info)
-                                                : vk.vkGetBufferDeviceAddressKHR(device, &info);
 }
 
 Result<> CheckRange(const Buffer& buffer, uint64_t offset, uint64_t bytes) {
@@ -141,7 +129,7 @@ Result<std::unique_ptr<Buffer>> Device::TryAllocate(uint64_t size, MemoryKind ki
   if (size > UINT64_MAX - kCapacityGranule) return ResourceExhausted("{} of {} bytes was wanted.", what, size);
   uint64_t capacity = std::max(kCapacityGranule, (size + kCapacityGranule - 1) / kCapacityGranule * kCapacityGranule);
   KRAFLA_TRY(CheckRoom(capacity, what));
-  VkBufferCreateInfo info = BufferInfo(capacity, uses_addresses());
+  VkBufferCreateInfo info = BufferInfo(capacity, BufferUsage());
   VmaAllocationCreateInfo wanted = {};
   switch (kind) {
     case MemoryKind::kPredicate: info.usage |= VK_BUFFER_USAGE_CONDITIONAL_RENDERING_BIT_EXT; [[fallthrough]];
@@ -180,7 +168,7 @@ Result<std::unique_ptr<Buffer>> Device::TryAllocate(uint64_t size, MemoryKind ki
   VkMemoryPropertyFlags flags = 0;
   vmaGetAllocationMemoryProperties(allocator_, buffer->allocation_, &flags);
   buffer->host_cached_ = buffer->host_ != nullptr && (flags & VK_MEMORY_PROPERTY_HOST_CACHED_BIT) != 0;
-  if (uses_addresses()) buffer->address_ = AddressOf(functions_, handle_, buffer->handle_);
+  if (uses_addresses()) buffer->address_ = AddressOf(buffer->handle_);
   uint64_t total = allocated_.fetch_add(capacity, std::memory_order_relaxed) + capacity;
   uint64_t peak = peak_.load(std::memory_order_relaxed);
   while (peak < total && !peak_.compare_exchange_weak(peak, total, std::memory_order_relaxed)) {}
@@ -209,7 +197,7 @@ Result<std::shared_ptr<Buffer>> Device::ImportHost(void* data, uint64_t size, st
   if (r != VK_SUCCESS) return Fail(r, "look at host memory to import");
 
   std::shared_ptr<Buffer> buffer(new Buffer());
-  VkBufferCreateInfo info = BufferInfo(size, uses_addresses());
+  VkBufferCreateInfo info = BufferInfo(size, BufferUsage());
   auto external = Struct<VkExternalMemoryBufferCreateInfo>(VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO);
   external.handleTypes = kHandle;
   info.pNext = &external;
@@ -252,11 +240,21 @@ Result<std::shared_ptr<Buffer>> Device::ImportHost(void* data, uint64_t size, st
   buffer->id_ = next_id_.fetch_add(1, std::memory_order_relaxed);
   buffer->host_ = static_cast<std::byte*>(data);
   buffer->host_cached_ = true;
-  if (uses_addresses()) buffer->address_ = AddressOf(functions_, handle_, handle);
+  if (uses_addresses()) buffer->address_ = AddressOf(handle);
   return buffer;
 }
 
-VkBufferUsageFlags Device::BufferUsage() const { return UsageOf(uses_addresses()); }
+VkBufferUsageFlags Device::BufferUsage() const {
+  return VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
+         (uses_addresses() ? VkBufferUsageFlags{VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT} : 0);
+}
+
+uint64_t Device::AddressOf(VkBuffer buffer) const {
+  auto info = Struct<VkBufferDeviceAddressInfo>(VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO);
+  info.buffer = buffer;
+  return functions_.vkGetBufferDeviceAddress != nullptr ? functions_.vkGetBufferDeviceAddress(handle_, &info)
+                                                        : functions_.vkGetBufferDeviceAddressKHR(handle_, &info);
+}
 
 Result<std::shared_ptr<Buffer>> Device::Borrow(VkBuffer handle, uint64_t size, std::shared_ptr<const void> owner) {
   KRAFLA_TRY(Alive());
@@ -268,7 +266,7 @@ Result<std::shared_ptr<Buffer>> Device::Borrow(VkBuffer handle, uint64_t size, s
   buffer->is_borrowed_ = true;
   buffer->size_ = buffer->capacity_ = size;
   buffer->id_ = next_id_.fetch_add(1, std::memory_order_relaxed);
-  if (uses_addresses()) buffer->address_ = AddressOf(functions_, handle_, handle);
+  if (uses_addresses()) buffer->address_ = AddressOf(handle);
   return buffer;
 }
 

@@ -306,6 +306,30 @@ func.func @wrong() {
                     "launches"):
             self.assertIn(key, line)
 
+    def test_bench_of_collectives(self):
+        out = krafla("bench", "--collectives", "-d", "cpu*4", "--sizes", "8:1K", "--ops", "all-reduce,all-to-all", "--iters",
+                     "2", "--json")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        rows = [json.loads(line) for line in out.stdout.splitlines()]
+        self.assertEqual([r["collective"] for r in rows], 5 * ["copy", "all-reduce", "all-to-all"])
+        self.assertEqual(rows[-1]["bytes"], 1024)
+        for row in rows:
+            self.assertEqual(row["wrong"], 0)
+            self.assertEqual((row["path"], row["host_bytes"] > 0), ("", False) if row["collective"] == "copy" else ("host", True))
+        for wrong in (("-d", "cpu"), ("-d", "cpu*2", "--sizes", "1M:8"), ("-d", "cpu*2", "--sizes", "x"),
+                      ("-d", "cpu*2", "--ops", "all")):
+            self.assertEqual(krafla("bench", "--collectives", *wrong).returncode, 2, wrong)
+        self.assertEqual(krafla("bench").returncode, 2)
+        self.assertEqual(krafla("bench", "--sizes", "8", MLP).returncode, 2)
+
+    def test_links_are_tried(self):
+        rows = [json.loads(line) for line in krafla("devices", "--links", "--json").stdout.splitlines()]
+        self.assertIn({"from": "cpu", "to": "cpu", "path": "host", "works": True, "refused": ""}, rows)
+        for row in rows:
+            self.assertEqual(row["works"], row["refused"] == "")
+        if has_vulkan():
+            self.assertIn("one-device", [r["path"] for r in rows if r["from"] == "vulkan:0" and r["to"] == "vulkan:0" and r["works"]])
+
     def test_doctor(self):
         out = krafla("doctor")
         self.assertEqual(out.returncode, 0, out.stdout + out.stderr)
