@@ -122,13 +122,13 @@ class VulkanLinks final : public DeviceLinks {
                      std::span<const Contribution> members, const RunLimit& limit);
   Result<> WaitForAll(std::span<const int64_t> devices, const RunLimit& limit);
   bool IsOff(PathKind kind) const { return options_.disabled.contains(std::string(NameOf(kind))); }
-  // A member's parts of the window: what it brings, twice, then what it has summed, twice.
+  // A member's parts of the window: what it brings, the next piece of it, and twice what it has summed.
+  uint64_t Part(int64_t device) const { return static_cast<uint64_t>(device * (part_bytes_ + 3 * kPieceBytes)); }
   uint64_t Brought(int64_t device, int64_t turn) const {
-    return static_cast<uint64_t>(device * (2 * part_bytes_ + 2 * kPieceBytes) + turn % 2 * part_bytes_);
+    return Part(device) + static_cast<uint64_t>(turn % 2 * part_bytes_);
   }
   uint64_t Summed(int64_t device, int64_t turn) const {
-    return static_cast<uint64_t>(device * (2 * part_bytes_ + 2 * kPieceBytes) + 2 * part_bytes_ +
-                                 turn % 2 * kPieceBytes);
+    return Part(device) + static_cast<uint64_t>(part_bytes_ + (1 + turn % 2) * kPieceBytes);
   }
 
   std::vector<std::shared_ptr<Client>> clients_;
@@ -193,7 +193,7 @@ Result<VulkanLinks::Program> VulkanLinks::SumOf(std::size_t device, const Comput
 
 std::vector<VulkanLinks::Piece> VulkanLinks::PiecesOf(int64_t elements, int64_t element_bytes, int64_t members) {
   // A piece is a share of each member, and its sums fit one member's part of the window.
-  const int64_t share = std::max(kShareGranule, kPieceBytes / element_bytes / members / kShareGranule * kShareGranule);
+  const int64_t share = kPieceBytes / element_bytes / members / kShareGranule * kShareGranule;
   std::vector<Piece> out;
   for (int64_t from = 0; from < elements; from += share * members) {
     const int64_t n = std::min(share * members, elements - from);
@@ -285,6 +285,8 @@ Result<bool> VulkanLinks::PreparePieces(const Instruction& instruction, std::spa
   for (std::size_t k = 0; k < out.bytes.size(); ++k) {
     if (out.elements[k] == 0) return false;
     const int64_t size = StorageBytes(out.types[k]);
+    // Of so many members a share would be less than a slot's alignment.
+    if (kPieceBytes / size / out.members < kShareGranule) return false;
     for (const Piece& piece : PiecesOf(out.elements[k], size, out.members))
       for (int64_t r = 0; r < out.members; ++r) {
         const std::size_t device = At(devices[At(r)]);
@@ -303,8 +305,7 @@ Result<> VulkanLinks::Finish() {
   last_use_.resize(devices_.size());
   if (part_bytes_ == 0) return {};
   part_bytes_ = Rounded(part_bytes_);
-  KRAFLA_ASSIGN(window_,
-                VulkanWindow::Create(devices_, Brought(static_cast<int64_t>(devices_.size()), 0), *window_path_));
+  KRAFLA_ASSIGN(window_, VulkanWindow::Create(devices_, Part(static_cast<int64_t>(devices_.size())), *window_path_));
   return {};
 }
 
