@@ -6,8 +6,8 @@
 
 #include "base/file.h"
 #include "hlo_io/hlo_text/hlo_text.h"
+#include "recorded/array_archive.h"
 #include "recorded/npy_file.h"
-#include "recorded/npz.h"
 
 namespace krafla::cli {
 namespace {
@@ -127,14 +127,14 @@ Result<GivenArguments> GivenArguments::Find(const ArgumentOptions& options, std:
 Result<> GivenArguments::AddArchive(const std::string& path) {
   if (path.ends_with(".npy"))
     return InvalidArgument(
-        "'{}' is one array; --inputs takes an archive of all arguments, as numpy.savez writes it, "
+        "'{}' is one array; --inputs takes an archive of all arguments, as numpy.savez or safetensors write it, "
         "and --input NAME=@{} takes one.",
         path, path);
-  KRAFLA_ASSIGN(const NpzArchive archive, NpzArchive::Open(path));
-  const std::vector<NpzArchive::Array>& arrays = archive.arrays();
+  KRAFLA_ASSIGN(const ArrayArchive archive, ArrayArchive::Open(path));
+  const std::vector<ArrayArchive::Array>& arrays = archive.arrays();
   std::vector<std::size_t> places;
   std::string stray;
-  for (const NpzArchive::Array& array : arrays) {
+  for (const ArrayArchive::Array& array : arrays) {
     places.push_back(FindParameter(parameters_, array.name));
     if (places.back() >= kSeveral && stray.empty()) stray = array.name;
   }
@@ -142,7 +142,8 @@ Result<> GivenArguments::AddArchive(const std::string& path) {
   if (some && !stray.empty())
     return InvalidArgument("'{}' names some arrays as parameters and one '{}', which is none; the parameters are: {}.",
                            path, stray, ListOf(parameters_));
-  if (arrays.size() != parameters_.size())
+  // Named ones may leave some for --input.
+  if (!some || options_->inputs.empty() ? arrays.size() != parameters_.size() : arrays.size() > parameters_.size())
     return InvalidArgument("The module takes {} arguments{}{}; {} were given (in '{}').", parameters_.size(),
                            parameters_.empty() ? "" : ": ", ListOf(parameters_), arrays.size(), path);
   for (std::size_t a = 0; a < arrays.size(); ++a)
@@ -259,11 +260,11 @@ Result<std::vector<Literal>> GivenArguments::Read(const std::vector<Shape>& shap
   }
   if (sources_.size() != shapes.size())
     return InvalidArgument("Device {} takes {} arguments, {} were given.", device_, shapes.size(), sources_.size());
-  std::optional<NpzArchive> archive;
+  std::optional<ArrayArchive> archive;
   std::vector<Literal> out;
   for (std::size_t i = 0; i < sources_.size(); ++i) {
     const Source& source = sources_[i];
-    if (source.kind == Kind::kArchive && !archive) { KRAFLA_ASSIGN(archive, NpzArchive::Open(source.text)); }
+    if (source.kind == Kind::kArchive && !archive) { KRAFLA_ASSIGN(archive, ArrayArchive::Open(source.text)); }
     auto read = source.kind == Kind::kArchive ? archive->Read(source.number) : Load(source, shapes[i]);
     auto adopted = read ? AdoptShape(std::move(*read), shapes[i]) : Result<Literal>(Failure(std::move(read).error()));
     if (!adopted)

@@ -128,9 +128,10 @@ struct Commands {
     cmd->add_option("module", run.module, kModuleHelp)->required();
     ArgumentOptions& given = run.arguments;
     CLI::Option* inputs =
-        cmd->add_option("--inputs", given.archive,
-                        "all arguments, from an .npz: by the parameters' names, or else in its order; "
-                        "{} stands for the number of a device")
+        cmd->add_option(
+               "--inputs", given.archive,
+               "all arguments, from an .npz or a .safetensors: by the parameters' names, or else in its order; "
+               "named ones may leave some for --input; {} stands for the number of a device")
             ->type_name("FILE");
     CLI::Option* input =
         cmd->add_option("--input", given.inputs,
@@ -139,7 +140,7 @@ struct Commands {
             ->type_name("ARGUMENT")
             ->allow_extra_args(false);
     CLI::Option* random = cmd->add_flag("--random", given.random, "random arguments");
-    inputs->excludes(input)->excludes(random);
+    inputs->excludes(random);
     input->excludes(random);
     cmd->add_option("--seed", given.seed, "the seed for --random")->needs(random);
     cmd->add_option("--random-range", given.range, "the range of random floating-point arguments (default: 0 1)")

@@ -115,6 +115,23 @@ class InputsTest(unittest.TestCase):
             self.assertEqual(self.values(m, "--inputs", archive("in.npz", arrays)), expected)
         out = self.krafla("run", m, "-d", "cpu", "--inputs", archive("bad.npz", [("y", y), ("a", a), ("z", x)]), code=3)
         self.assertIn("one 'z', which is none; the parameters are: a f32[], x.3 f32[4], y f32[4]", out.stderr)
+        # Names leave some for --input, an order does not.
+        some = archive("some.npz", [("y", y), ("a", a)])
+        self.assertEqual(self.values(m, "--inputs", some, "--input", "x=1 2 3 4"), expected)
+        self.krafla("run", m, "-d", "cpu", "--inputs", some, code=3)
+        self.krafla("run", m, "-d", "cpu", "--inputs", archive("q.npz", [("q", y), ("r", a)]), "--input", "x=1 2 3 4", code=3)
+
+    def test_safetensors(self):
+        m = self.file("m.hlo", AXPY)
+        header = json.dumps({"__metadata__": {"format": "pt"},
+                             "y": {"dtype": "F32", "shape": [4], "data_offsets": [4, 20]},
+                             "a": {"dtype": "F32", "shape": [], "data_offsets": [0, 4]}}).encode()
+        weights = self.folder / "w.safetensors"
+        weights.write_bytes(struct.pack("<Q", len(header)) + header + struct.pack("<5f", 2, 10, 20, 30, 40))
+        self.assertEqual(self.values(m, "--inputs", weights, "--input", "x=1 2 3 4"), [[12, 24, 36, 48]])
+        weights.write_bytes(weights.read_bytes()[:-1])
+        out = self.krafla("run", m, "-d", "cpu", "--inputs", weights, "--input", "x=1 2 3 4", code=3)
+        self.assertIn("'y'", out.stderr)
         # Dimensions from minor to major, and two bytes for a truth value that is not 0.
         square = self.file("square.hlo", "HloModule m\nENTRY main {\n  ROOT x = s32[2,3] parameter(0)\n}\n")
         fortran = self.file("f.npy", npy([1, 4, 2, 5, 3, 6], "(2, 3)", "<i4", "i", True))
