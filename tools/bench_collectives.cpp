@@ -97,7 +97,8 @@ Result<std::vector<int64_t>> ParseSizes(std::string_view text) {
   const auto first = ParseBytes(text.substr(0, colon));
   const auto last = colon == text.npos ? first : ParseBytes(text.substr(colon + 1));
   if (!first || !last || *first > *last)
-    return InvalidArgument("--sizes '{}' is no size and no range of sizes, such as 64M or 8:256M.", text);
+    return InvalidArgument("The option --sizes takes a size or a range of sizes, such as 64M or 8:256M, not '{}'.",
+                           text);
   std::vector<int64_t> out;
   for (int64_t s = *first; s < *last; s *= 4) out.push_back(s);
   out.push_back(*last);
@@ -167,7 +168,7 @@ Result<std::vector<const CollectiveKind*>> ParseOps(const std::vector<std::strin
     if (std::ranges::contains(kKinds, name, &CollectiveKind::name)) continue;
     std::string known;
     for (const CollectiveKind& kind : kKinds) known += Format("{}{}", known.empty() ? "" : ", ", kind.name);
-    return InvalidArgument("--ops '{}' is none of {}.", name, known);
+    return InvalidArgument("The option --ops '{}' is none of {}.", name, known);
   }
   return out;
 }

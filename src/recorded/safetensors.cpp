@@ -41,7 +41,7 @@ Result<std::vector<int64_t>> IntsMember(const Json& array, const char* key) {
 Result<SafetensorsFile::Array> ReadArray(const std::string& name, const Json& entry, int64_t data, int64_t bytes) {
   KRAFLA_ASSIGN(const std::string type_name, StringMember(entry, "dtype"));
   const std::optional<ElementType> type = TypeOfDtype(type_name);
-  if (!type) return Unimplemented("krafla knows no type '{}'.", type_name);
+  if (!type) return Unimplemented("The type '{}' is not known.", type_name);
   KRAFLA_ASSIGN(const std::vector<int64_t> dims, IntsMember(entry, "shape"));
   KRAFLA_ASSIGN(const std::vector<int64_t> range, IntsMember(entry, "data_offsets"));
   KRAFLA_ASSIGN(Shape shape, Shape::MakeArray(*type, dims));

@@ -17,9 +17,9 @@ VkExternalMemoryHandleTypeFlagBits HandleOf(SharedBy shared) {
 Result<> Device::CheckShares(SharedBy shared) const {
   const bool is_dma = shared == SharedBy::kDmaBuf;
   if (!extensions_.contains("VK_KHR_external_memory_fd"))
-    return Unimplemented("{} has no VK_KHR_external_memory_fd", profile_.name);
+    return Unimplemented("{} has no VK_KHR_external_memory_fd.", profile_.name);
   if (is_dma && !extensions_.contains("VK_EXT_external_memory_dma_buf"))
-    return Unimplemented("{} has no VK_EXT_external_memory_dma_buf", profile_.name);
+    return Unimplemented("{} has no VK_EXT_external_memory_dma_buf.", profile_.name);
   auto info = Struct<VkPhysicalDeviceExternalBufferInfo>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO);
   info.usage = BufferUsage();
   info.handleType = HandleOf(shared);
@@ -30,7 +30,7 @@ Result<> Device::CheckShares(SharedBy shared) const {
       VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT | VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT;
   if ((p.externalMemoryFeatures & kBoth) != kBoth ||
       (p.externalMemoryFeatures & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT) != 0)
-    return Unimplemented("{} neither exports nor imports buffers as {}", profile_.name,
+    return Unimplemented("{} neither exports nor imports buffers as {}.", profile_.name,
                          is_dma ? "dma-bufs" : "opaque file descriptors");
   return {};
 }
@@ -74,7 +74,7 @@ Result<std::shared_ptr<Buffer>> Device::BindShared(uint64_t size, SharedBy share
   while (type < memory.memoryTypeCount && ((types >> type & 1) == 0 || (memory.memoryTypes[type].propertyFlags &
                                                                         VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT) == 0))
     ++type;
-  if (type == memory.memoryTypeCount) return Unimplemented("{} has no memory type to share", profile_.name);
+  if (type == memory.memoryTypeCount) return Unimplemented("{} has no memory type to share.", profile_.name);
   auto exported = Struct<VkExportMemoryAllocateInfo>(VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO);
   exported.handleTypes = HandleOf(shared);
   auto imported = Struct<VkImportMemoryFdInfoKHR>(VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR);
@@ -109,7 +109,7 @@ Result<std::shared_ptr<Buffer>> Device::ImportShared(const Buffer& from, SharedB
   Device& owner = from.device();
   if (shared == SharedBy::kOpaqueFd &&
       (profile_.driver_uuid != owner.profile_.driver_uuid || profile_.device_uuid != owner.profile_.device_uuid))
-    return Unimplemented("{} and {} are not one device of one driver", owner.profile_.name, profile_.name);
+    return Unimplemented("{} and {} are not one device of one driver.", owner.profile_.name, profile_.name);
   auto info = Struct<VkMemoryGetFdInfoKHR>(VK_STRUCTURE_TYPE_MEMORY_GET_FD_INFO_KHR);
   info.memory = from.imported_;
   info.handleType = HandleOf(shared);

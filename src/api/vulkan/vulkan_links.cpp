@@ -434,8 +434,8 @@ Result<std::vector<LinkProbe>> ProbeVulkanLinks(std::string_view from, std::stri
   if (from == to) out.push_back({PathKind::kOneDevice, ""});
   const uint32_t linked = devices[0]->LinkedDevices();
   out.push_back({PathKind::kDeviceGroup, linked > 1
-                                             ? Format("krafla does not use linked devices yet; {} are", linked)
-                                             : Format("{} is linked to no other device", devices[0]->profile().name)});
+                                             ? Format("krafla does not use linked devices yet; {} are.", linked)
+                                             : Format("{} is linked to no other device.", devices[0]->profile().name)});
   for (const PathKind kind : kWindows) {
     auto window = VulkanWindow::Create(devices, 0, kind);
     const Result<> came = window ? (*window)->Probe() : Failure(window.error());

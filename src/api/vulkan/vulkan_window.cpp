@@ -55,7 +55,7 @@ Result<> VulkanWindow::ImportPages(uint64_t bytes) {
   for (const auto& device : devices_) {
     const uint32_t own = device->profile().limits.host_import_alignment;
     if (!device->profile().features.external_memory_host || own == 0)
-      return Unimplemented("{} imports no host pages", device->profile().name);
+      return Unimplemented("{} imports no host pages.", device->profile().name);
     alignment = std::max<uint64_t>(alignment, own);
   }
   const auto size = static_cast<uint64_t>(RoundUp(static_cast<int64_t>(bytes), static_cast<int64_t>(alignment)));
@@ -95,7 +95,7 @@ Result<> VulkanWindow::Probe() {
       KRAFLA_TRY(CopyOnDevice(devices_[to], buffers_[to], 0, target, 0));
       KRAFLA_TRY(devices_[to]->Download(*target, 0, got));
       if (got != sent)
-        return Unimplemented("bytes that {} wrote did not reach {}", devices_[from]->profile().name,
+        return Unimplemented("Bytes that {} wrote did not reach {}.", devices_[from]->profile().name,
                              devices_[to]->profile().name);
     }
   }
