@@ -193,7 +193,8 @@ int main(int argc, char** argv) {
       const std::vector<float> wanted = reference.Run(values, count);
       const float error = Difference(got, wanted);
       const float change = before.empty() ? 1 : Difference(got, before);
-      if (!(error < 1e-5f) || !(change > 1e-3f)) {
+      // Scores of the frame before would be off by what a frame changes, which is far more than what devices round.
+      if (!(error < 1e-5f) || !(change > 1e-4f)) {
         std::fprintf(stderr, "frame %u: scores are %g from the CPU's and %g from those of the frame before\n", frame,
                      static_cast<double>(error), static_cast<double>(change));
         return 1;
