@@ -8,7 +8,7 @@
 #   scripts/accuracy.sh --ops tan,power --types f32 --json FILE
 set -euo pipefail
 case "${1:-}" in
-  -h|--help) sed -n '3,8p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+  -h|--help) sed -n '3,/^[^#]/{s/^# \{0,1\}//p}' "$0"; exit 0 ;;
 esac
 here=$(cd "$(dirname "$0")/.." && pwd)
 cmake -S "$here" --preset release -DKRAFLA_TESTS=ON >/dev/null

@@ -15,7 +15,7 @@ cd "$(dirname "$0")/.."
 target=${1:-}
 case "$target" in
   aarch64|mingw) shift ;;
-  -h|--help) sed -n '3,11p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+  -h|--help) sed -n '3,/^[^#]/{s/^# \{0,1\}//p}' "$0"; exit 0 ;;
   *) echo "cross.sh: aarch64 or mingw is expected, not '$target' (try --help)" >&2; exit 2 ;;
 esac
 cross=$PWD/.cache/cross

@@ -10,7 +10,7 @@ options=(-i)
 case "${1:-}" in
   '') ;;
   --check) options=(--dry-run --Werror --ferror-limit=20) ;;
-  -h|--help) sed -n '3,6p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+  -h|--help) sed -n '3,/^[^#]/{s/^# \{0,1\}//p}' "$0"; exit 0 ;;
   *) echo "format.sh: unknown argument '$1' (try --help)" >&2; exit 2 ;;
 esac
 program=clang-format-19

@@ -97,7 +97,7 @@ find_stage() { local row; for row in "${stages[@]}"; do [ "${row%%|*}" = "$1" ] 
 chosen=()
 for argument; do
   case "$argument" in
-    -h|--help) sed -n '3,11p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    -h|--help) sed -n '3,/^[^#]/{s/^# \{0,1\}//p}' "$0"; exit 0 ;;
     --list)
       for row in "${stages[@]}"; do
         IFS='|' read -r name ci what <<<"$row"

@@ -14,7 +14,7 @@
 #   KRAFLA_JAX_TEST_TIMEOUT, KRAFLA_JAX_TEST_SAMPLE   see tests/python/jax_suite_plugin.py; a sample here holds for every library
 # XLA's results are made where they are not there yet, with the same share.
 set -euo pipefail
-[ $# -ge 1 ] || { sed -n '3,18p' "$0" | cut -c3-; exit 2; }
+[ $# -ge 1 ] || { sed -n '3,/^[^#]/{s/^# \{0,1\}//p}' "$0"; exit 2; }
 root=$(cd "$(dirname "$0")/.." && pwd)
 sources=$(cd "$1" && pwd); shift
 libraries=("$@")

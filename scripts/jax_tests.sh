@@ -14,7 +14,7 @@
 #   JAX_NUM_GENERATED_CASES  cases a generated test has (1)
 # PJRT_NAMES_AND_LIBRARY_PATHS, where it is set, names another plugin to test in place of krafla's.
 set -euo pipefail
-[ $# -ge 1 ] || { sed -n '3,16p' "$0" | cut -c3-; exit 2; }
+[ $# -ge 1 ] || { sed -n '3,/^[^#]/{s/^# \{0,1\}//p}' "$0"; exit 2; }
 root=$(cd "$(dirname "$0")/.." && pwd)
 checkout=$(cd "$1" && pwd); shift
 suites=("$@")

@@ -18,7 +18,7 @@ for argument; do
   case "$argument" in
     x86_64|aarch64) arch=$argument ;;
     --no-wheel) wheel= ;;
-    -h|--help) sed -n '3,13p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    -h|--help) sed -n '3,/^[^#]/{s/^# \{0,1\}//p}' "$0"; exit 0 ;;
     *) echo "portable.sh: x86_64, aarch64 or --no-wheel is expected, not '$argument' (try --help)" >&2; exit 2 ;;
   esac
 done

@@ -17,7 +17,7 @@ case "${1:-}" in
   onnx) list=tests/onnx/requirements.txt ;;
   site) list=docs/requirements.txt ;;
   portable) list=cmake/portable/requirements.txt ;;
-  -h|--help) sed -n '3,11p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+  -h|--help) sed -n '3,/^[^#]/{s/^# \{0,1\}//p}' "$0"; exit 0 ;;
   *) echo "python_environment.sh: '${1:-}' is not an environment (try --help)" >&2; exit 2 ;;
 esac
 name=$1 folder=$PWD/.cache/$1 base=${PYTHON:-python3}

@@ -20,7 +20,7 @@ for argument; do
   case "$argument" in
     --test) mode=test ;;
     --yes) ask=no ;;
-    -h|--help) sed -n '3,13p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    -h|--help) sed -n '3,/^[^#]/{s/^# \{0,1\}//p}' "$0"; exit 0 ;;
     *) echo "setup.sh: unknown argument '$argument' (try --help)" >&2; exit 2 ;;
   esac
 done

@@ -11,7 +11,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 case "${1:-}" in
   '') ;;
-  -h|--help) sed -n '3,9p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+  -h|--help) sed -n '3,/^[^#]/{s/^# \{0,1\}//p}' "$0"; exit 0 ;;
   *) echo "site.sh: unknown argument '$1' (try --help)" >&2; exit 2 ;;
 esac
 command -v doxygen >/dev/null || { echo "site.sh: doxygen is not installed; scripts/setup.sh --test installs it" >&2; exit 1; }

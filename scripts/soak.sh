@@ -13,7 +13,7 @@ usage() { echo "soak.sh: $1 (try --help)" >&2; exit 2; }
 seconds='' json=() device=''
 while [ $# -gt 0 ]; do
   case "$1" in
-    -h|--help) sed -n '3,10p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    -h|--help) sed -n '3,/^[^#]/{s/^# \{0,1\}//p}' "$0"; exit 0 ;;
     --json) json=(--json) ;;
     -d) [ $# -ge 2 ] || usage "-d takes a device"; device=$2; shift ;;
     [1-9]*) [ -z "$seconds" ] && [[ $1 =~ ^[0-9]{1,8}$ ]] || usage "'$1' is no number of seconds"; seconds=$1 ;;

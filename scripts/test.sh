@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Sets up, builds, and runs every test: on the CPU, on lavapipe, on SwiftShader, and through JAX, which is installed into
-# an environment of its own below .cache, as ONNX is. What is skipped is listed with its reason, and the last line has the
-# counts.
+# an environment of its own below .cache, as ONNX is. What is skipped is listed with its reason, of what failed its output is
+# given without the cases that passed, and the last line has the counts.
 #
 #   scripts/test.sh                  everything
 #   scripts/test.sh --preset asan    built by another preset of CMakePresets.json than release
@@ -16,7 +16,7 @@ cd "$(dirname "$0")/.."
 preset=release jax=yes arguments=()
 while [ $# -gt 0 ]; do
   case "$1" in
-    -h|--help) sed -n '3,14p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    -h|--help) sed -n '3,/^[^#]/{s/^# \{0,1\}//p}' "$0"; exit 0 ;;
     --preset) [ $# -ge 2 ] || { echo "test.sh: --preset takes a name (try --help)" >&2; exit 2; }; preset=$2; shift ;;
     --without-jax) jax=no ;;
     *) arguments+=("$1") ;;

@@ -4,8 +4,9 @@
 
   test_summary.py JUNIT_FILE
 
-A ctest entry that was skipped is counted as skipped, not as passed. Cases that a test program skipped inside (GoogleTest,
-unittest) are listed and counted too. The last line has the counts. Exit: 0 nothing failed, 1 something did, 2 no such file.
+What a test that failed printed is given without the cases of it that passed, at most 120 lines of each test. A ctest
+entry that was skipped is counted as skipped, not as passed. Cases that a test program skipped inside (GoogleTest, unittest)
+are listed and counted too. The last line has the counts. Exit: 0 nothing failed, 1 something did, 2 no such file.
 """
 import re
 import sys
@@ -24,6 +25,15 @@ def skipped_cases(output):
     return out
 
 
+def excerpt(output):
+    """The lines of a test that failed which say why: GoogleTest's without cases that passed or were skipped."""
+    shown = re.sub(r"^\[ RUN      \] (\S+)\n(?:(?!\[ RUN ).*\n)*?\[ +(?:OK|SKIPPED) +\] \1.*\n", "", output, flags=re.M)
+    lines = [line for line in shown.splitlines() if line.strip() and not re.match(r"\[-{10}\]|\[  SKIPPED \]", line)]
+    if len(lines) > 120:
+        lines = lines[:60] + [f"({len(lines) - 120} lines left out)"] + lines[-60:]
+    return ["    " + line for line in lines]
+
+
 def last_line(output):
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     return lines[-1] if lines else "gave no reason"
@@ -31,7 +41,7 @@ def last_line(output):
 
 def summarize(root):
     """The lines to print, and how many failed."""
-    passed, failed, skipped, inside = 0, [], [], {}
+    passed, failed, skipped, inside, excerpts = 0, [], [], {}, []
     for case in root.iter("testcase"):
         name, status = case.get("name"), case.get("status")
         output = case.findtext("system-out") or ""
@@ -45,6 +55,7 @@ def summarize(root):
             continue
         if status != "run":
             failed.append((name, last_line(output)))
+            excerpts += [f"output of {name}:", *excerpt(output)]
             continue
         passed += 1
         for case_name, reason in skipped_cases(output):
@@ -53,7 +64,7 @@ def summarize(root):
     for reason, names in inside.items():
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         lines.append(f"skipped within: {', '.join(names[:3])}{more}: {reason}")
-    lines += [f"FAILED: {name}: {reason}" for name, reason in failed]
+    lines += excerpts + [f"FAILED: {name}: {reason}" for name, reason in failed]
     count = sum(len(names) for names in inside.values())
     within = f" (and {count} cases within those that passed)" if count else ""
     lines.append(f"{passed} passed, {len(failed)} failed, {len(skipped)} skipped{within}")

@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 all=no files=()
 for argument; do
   case "$argument" in
-    -h|--help) sed -n '3,9p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    -h|--help) sed -n '3,/^[^#]/{s/^# \{0,1\}//p}' "$0"; exit 0 ;;
     --all) all=yes ;;
     -*) echo "tidy.sh: unknown argument '$argument' (try --help)" >&2; exit 2 ;;
     *) [ -e "$argument" ] || { echo "tidy.sh: there is no file $argument" >&2; exit 2; }

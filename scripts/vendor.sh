@@ -18,7 +18,7 @@ cd "$(dirname "$0")/.."
 case "${1:-}" in
   setup) ;;
   check|record|krafla|chips|profile) exec python3 bench/vendor "$@" ;;
-  -h|--help|'') sed -n '3,16p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+  -h|--help|'') sed -n '3,/^[^#]/{s/^# \{0,1\}//p}' "$0"; exit 0 ;;
   *) echo "vendor.sh: unknown command '$1' (try --help)" >&2; exit 2 ;;
 esac
 

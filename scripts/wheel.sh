@@ -7,6 +7,11 @@
 # Needs scikit-build-core for PYTHON (python3) and what scripts/setup.sh installs; fetches nothing. With JAX in that
 # interpreter, JAX is tried too, from its folder.
 set -euo pipefail
+case "${1:-}" in
+  ''|--no-test) ;;
+  -h|--help) sed -n '3,/^[^#]/{s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+  *) echo "wheel.sh: what is '$1'? (try --help)" >&2; exit 2 ;;
+esac
 root=$(cd "$(dirname "$0")/.." && pwd)
 python=${PYTHON:-python3}
 out=$root/build/wheels

@@ -2,7 +2,9 @@
 // The threads that a program's run takes: krafla's own, as many as were asked for, or those of the application.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <iterator>
 #include <thread>
@@ -55,20 +57,38 @@ int ThreadsOfThisProcess() {
   return static_cast<int>(std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}));
 }
 
+// A thread that was joined stays in /proc for a moment: join() returns when the kernel clears its id, before it is gone.
+int ThreadsOnceThereAre(int expected) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (ThreadsOfThisProcess() != expected && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return ThreadsOfThisProcess();
+}
+
+// The least number in a tenth of a second, in which threads of what ran before are gone.
+int SettledThreads() {
+  int least = ThreadsOfThisProcess();
+  for (int i = 0; i < 100; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    least = std::min(least, ThreadsOfThisProcess());
+  }
+  return least;
+}
+
 TEST(ThreadsTest, NoMoreThreadsThanAskedFor) {
   // Those that everything before in this process has started stay; the shared pool may be one of them.
   auto warm = CompileWith({});
   ASSERT_TRUE(warm) << warm.error().ToString();
   ExpectRightResults(*warm);
   for (int threads : {1, 2, 5}) {
-    const int before = ThreadsOfThisProcess();
+    const int before = SettledThreads();
     {
       auto executable = CompileWith({.threads = threads, .parallel_for = {}});
       ASSERT_TRUE(executable) << executable.error().ToString();
       for (int i = 0; i < 3; ++i) ExpectRightResults(*executable);
-      EXPECT_EQ(ThreadsOfThisProcess(), before + threads - 1);
+      EXPECT_EQ(ThreadsOnceThereAre(before + threads - 1), before + threads - 1);
     }
-    EXPECT_EQ(ThreadsOfThisProcess(), before);
+    EXPECT_EQ(ThreadsOnceThereAre(before), before);
   }
 }
 #endif

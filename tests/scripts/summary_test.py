@@ -42,7 +42,8 @@ class Summary(unittest.TestCase):
         code, lines = summary(case("a", "fail", '<failure message=""/>', "x\n3 wrong\n"),
                               case("b", "notrun", '<skipped message="Unable to find executable"/>'))
         self.assertEqual(code, 1)
-        self.assertEqual(lines[:2], ["FAILED: a: 3 wrong", "FAILED: b: did not run (Unable to find executable)"])
+        self.assertEqual(lines[:3], ["output of a:", "    x", "    3 wrong"])
+        self.assertEqual(lines[3:5], ["FAILED: a: 3 wrong", "FAILED: b: did not run (Unable to find executable)"])
         self.assertEqual(lines[-1], "0 passed, 2 failed, 0 skipped")
 
     def test_cases_within(self):
@@ -50,6 +51,18 @@ class Summary(unittest.TestCase):
         self.assertEqual(code, 0)
         self.assertEqual(lines[0], "skipped within: a: A.Skips: no Vulkan device")
         self.assertEqual(lines[-1], "2 passed, 0 failed, 0 skipped (and 3 cases within those that passed)")
+
+    def test_output_of_what_failed(self):
+        passes, skips = "[ RUN      ] A.Passes\n[       OK ] A.Passes (0 ms)\n", GTEST[GTEST.index("[ RUN      ] A.Skips"):]
+        fails = "[ RUN      ] A.Fails\n/a/b_test.cpp:9: Failure\n1 is not 2\n[  FAILED  ] A.Fails (0 ms)\n"
+        hangs = "[ RUN      ] A.Hangs\n"
+        code, lines = summary(case("a", "fail", output=passes + fails + skips + passes + hangs))
+        self.assertEqual(code, 1)
+        self.assertEqual([line.strip() for line in lines[1:-2]], (fails + hangs).splitlines())
+        _, lines = summary(case("a", "fail", output="".join(f"line {i}\n" for i in range(500))))
+        self.assertEqual(lines[1:3], ["    line 0", "    line 1"])
+        self.assertIn("    (380 lines left out)", lines)
+        self.assertEqual(lines[-3], "    line 499")
 
     def test_no_results(self):
         done = subprocess.run([sys.executable, PROGRAM, "/no/file"], capture_output=True, text=True, check=False)
