@@ -51,7 +51,7 @@ stage_tsan() { scripts/test.sh --preset tsan --without-jax -R '^(base|threads|cp
 fuzz_seeds() {
   local seeds=build/fuzz/seeds file form
   rm -rf $seeds
-  mkdir -p $seeds/{hlo,proto,mlir,mlirbc,onnx}
+  mkdir -p $seeds/{hlo,proto,mlir,mlirbc,onnx,krafla}
   build/fuzz/tests/fuzz/random_module --write $seeds/hlo --seed 1 --count 60 >/dev/null || return 1
   mv $seeds/hlo/*.pb $seeds/proto/ && rm -f $seeds/hlo/*.npz || return 1
   cp tests/regress/*.hlo $seeds/hlo/ || return 1
@@ -60,11 +60,15 @@ fuzz_seeds() {
   for form in mlir mlirbc; do
     for file in tests/models/*/module.$form; do cp "$file" "$seeds/$form/$(basename "$(dirname "$file")").$form"; done
   done
+  for file in $seeds/hlo/*.hlo; do  # but those for several devices
+    build/fuzz/krafla compile "$file" -o "$seeds/krafla/$(basename "$file" .hlo).krafla" -q 2>/dev/null || true
+  done
 }
 stage_fuzz() {
   local pair fuzzer failed=()
   cmake --preset fuzz >/dev/null && cmake --build --preset fuzz && fuzz_seeds || return 1
-  for pair in hlo_text:hlo hlo_proto:proto stablehlo_text:mlir stablehlo_bytecode:mlirbc program:hlo onnx:onnx; do
+  for pair in hlo_text:hlo hlo_proto:proto stablehlo_text:mlir stablehlo_bytecode:mlirbc program:hlo onnx:onnx \
+      compiled_model:krafla; do
     fuzzer=${pair%:*}
     echo "== ${fuzzer}_fuzz"
     mkdir -p "build/fuzz/corpus/$fuzzer"
@@ -73,7 +77,7 @@ stage_fuzz() {
       -rss_limit_mb=4096 -artifact_prefix="build/fuzz/$fuzzer-" "build/fuzz/corpus/$fuzzer" "build/fuzz/seeds/${pair#*:}" ||
       failed+=("$fuzzer")
   done
-  echo "6 fuzzers, ${#failed[@]} with findings ${failed[*]}"
+  echo "7 fuzzers, ${#failed[@]} with findings ${failed[*]}"
   [ ${#failed[@]} = 0 ]
 }
 stage_new_op() {

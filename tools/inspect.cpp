@@ -22,23 +22,28 @@ struct Contents {
   std::vector<std::pair<std::string, int64_t>> operators;  // most frequent first
   int64_t instructions = 0, constant_bytes = 0;
   ProgramCost cost;
+  std::vector<std::string> compiled_for;  // of a compiled model: the back ends
 };
 
 Contents ContentsOf(const Module& module) {
   Contents out;
   out.inputs = ParametersOf(module);
   out.outputs = TupleLeaves(module.entry()->root()->shape());
+  // Of a compiled model, what it holds.
+  for (const OptimisedModule& o : module.optimised)
+    out.compiled_for.insert(out.compiled_for.end(), o.targets.begin(), o.targets.end());
+  const Module& program = module.optimised.empty() ? module : *module.optimised.front().module;
   for (const OpInfo& op : AllOps()) {
-    const int64_t count = module.CountOf(op.opcode);
+    const int64_t count = program.CountOf(op.opcode);
     if (count == 0) continue;
     out.operators.emplace_back(op.name, count);
     out.instructions += count;
   }
   std::ranges::stable_sort(out.operators, std::greater<>(), &std::pair<std::string, int64_t>::second);
-  for (const auto& computation : module.computations())
+  for (const auto& computation : program.computations())
     for (const auto& i : computation->instructions())
       if (i->IsConstant() && i->shape().IsArray()) out.constant_bytes += i->shape().byte_size();
-  out.cost = CostOf(module);
+  out.cost = CostOf(program);
   return out;
 }
 
@@ -56,6 +61,9 @@ void PrintContents(const Module& module, const Contents& c, const Explanation& e
   if (module.replica_count > 1 || module.num_partitions > 1)
     std::printf(", for %lld replicas of %lld partitions", static_cast<long long>(module.replica_count),
                 static_cast<long long>(module.num_partitions));
+  std::string targets;
+  for (const std::string& target : c.compiled_for) targets += Format("{}{}", targets.empty() ? "" : ", ", target);
+  if (!targets.empty()) std::printf(", compiled for %s", targets.c_str());
   int64_t input_bytes = 0;
   std::printf("\n\ninputs\n");
   for (std::size_t i = 0; i < c.inputs.size(); ++i) {
@@ -113,6 +121,7 @@ void PrintContentsAsJson(const Module& module, const Contents& c, const Explanat
   PrintJsonLine({{"module", module.name()},
                  {"replicas", module.replica_count},
                  {"partitions", module.num_partitions},
+                 {"compiled_for", c.compiled_for},
                  {"inputs", inputs},
                  {"outputs", outputs},
                  {"instructions", c.instructions},

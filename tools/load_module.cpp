@@ -7,6 +7,7 @@
 #include "api/read_program.h"
 #include "base/file.h"
 #include "command.h"
+#include "recorded/corpus.h"
 
 namespace krafla::cli {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 // The module in a model folder.
 Result<std::string> FileIn(const std::string& folder) {
   std::error_code error;
-  for (const char* form : {"hlo", "pb", "mlir", "mlirbc"})
+  for (const char* form : kModuleForms)
     if (std::string inside = Format("{}/module.{}", folder, form); std::filesystem::exists(inside, error))
       return inside;
   if (std::filesystem::exists(folder + "/saved_model.pb", error))
@@ -23,7 +24,8 @@ Result<std::string> FileIn(const std::string& folder) {
         "JAX or Keras as StableHLO.",
         folder);
   return InvalidArgument(
-      "'{}' is not a file but a folder, and no model folder: it has no module.hlo, .pb, .mlir or .mlirbc.", folder);
+      "'{}' is not a file but a folder, and no model folder: it has no module.hlo, .pb, .mlir, .mlirbc or .krafla.",
+      folder);
 }
 
 }  // namespace
@@ -83,13 +85,12 @@ Result<std::unique_ptr<Module>> LoadModule(const std::string& path, const std::v
   }
   if (path == "-") {
     KRAFLA_ASSIGN(const std::string bytes, ReadStandardInput());
-    return ReadProgram(bytes, "standard input", sizes);
+    return ReadProgram(bytes, "standard input", {.sizes = std::move(sizes)});
   }
   std::string file = path;
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) { KRAFLA_ASSIGN(file, FileIn(path)); }
-  KRAFLA_ASSIGN(const std::string bytes, ReadFile(file));
-  return ReadProgram(bytes, file, sizes, file);
+  return ReadProgramFile(file, sizes);
 }
 
 }  // namespace krafla::cli

@@ -10,10 +10,12 @@
 #include "bundle.h"
 #include "command.h"
 #include "compare.h"
+#include "compile.h"
 #include "environment.h"
 #include "explain.h"
 #include "import.h"
 #include "inspect.h"
+#include "recorded/corpus.h"
 #include "shell.h"
 
 extern "C" [[gnu::visibility("default")]] int KraflaCommand(int argc, char** argv);
@@ -67,6 +69,7 @@ struct Commands {
   InspectCommand inspect;
   EnvironmentOptions environment;
   ImportCommand import;
+  CompileCommand compile;
   bool markdown = false, probe = false, links = false;
   std::string shell;
 
@@ -92,6 +95,7 @@ struct Commands {
     explain.AddTo(app, code);
     compare.AddTo(app, code);
     import.AddTo(app, code);
+    compile.AddTo(app, code);
     AddTune(app);
     AddOpt(app);
     cmd = app.add_subcommand("ops", "list every operation, its types and where it runs on this device");
@@ -168,7 +172,8 @@ struct Commands {
         ->required();
     cmd->add_option("--filter", check.filter, "only cases whose name matches this glob");
     cmd->add_option("--form", check.form, "which form of a module to read")
-        ->check(CLI::IsMember({"hlo", "pb", "mlir", "mlirbc"}));
+        ->check(
+            CLI::IsMember(std::vector<std::string>(std::begin(krafla::kModuleForms), std::end(krafla::kModuleForms))));
     cmd->add_option("--jobs", check.jobs, "the number of cases to run at once")->check(CLI::Range(1, 256));
     check.device.AddTo(*cmd);
     cmd->callback([this] { code = Check(check); });

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owned bytes at a 64-byte boundary: what literals, arenas and staging on the host are made of.
+// Bytes at a 64-byte boundary: what literals, arenas and staging on the host are made of. Their own, or somebody
+// else's, such as a file's that is mapped.
 #pragma once
 
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <utility>
 
@@ -35,29 +37,43 @@ class AlignedBytes {
     data_ = TakeHostBlock(size);
     if (zeroed) std::memset(data_, 0, size);
   }
+  // Somebody else's, which `owner` keeps and nobody writes; a copy of these has bytes of its own.
+  static AlignedBytes Borrowed(std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
+    AlignedBytes out;
+    out.data_ = const_cast<std::byte*>(bytes.data());
+    out.size_ = bytes.size();
+    out.owner_ = std::move(owner);
+    return out;
+  }
   AlignedBytes(const AlignedBytes& other) : AlignedBytes(other.size_, false) {
     if (size_ > 0) std::memcpy(data_, other.data_, size_);
   }
   AlignedBytes(AlignedBytes&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+      : data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)),
+        owner_(std::move(other.owner_)) {}
   AlignedBytes& operator=(AlignedBytes other) noexcept {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
+    std::swap(owner_, other.owner_);
     return *this;
   }
   ~AlignedBytes() {
-    if (data_ != nullptr) ReturnHostBlock(data_, size_);
+    if (data_ != nullptr && owner_ == nullptr) ReturnHostBlock(data_, size_);
   }
 
   std::byte* data() { return data_; }
   const std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
+  // Who keeps them; null: these do.
+  const std::shared_ptr<const void>& owner() const { return owner_; }
   std::span<std::byte> span() { return {data_, size_}; }
   std::span<const std::byte> span() const { return {data_, size_}; }
 
  private:
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
+  std::shared_ptr<const void> owner_;
 };
 
 }  // namespace krafla

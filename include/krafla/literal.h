@@ -5,6 +5,7 @@
 // holds nothing.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -24,9 +25,15 @@ class Literal {
   static Result<Literal> CreateUninitialized(const Shape& shape);
   // `bytes` must be exactly shape.byte_size() long.
   static Result<Literal> FromBytes(const Shape& shape, std::span<const std::byte> bytes);
+  // An array in memory of somebody else, which `owner` keeps: `bytes` as above, at a multiple of 64. Nobody may write
+  // them, not through this literal either; a copy of it has memory of its own.
+  static Result<Literal> Borrowed(const Shape& shape, std::span<const std::byte> bytes,
+                                  std::shared_ptr<const void> owner);
   static Result<Literal> MakeTuple(std::vector<Literal> elements);
 
   const Shape& shape() const { return shape_; }
+  // Who keeps the memory of a borrowed one; null: it has its own.
+  const std::shared_ptr<const void>& owner() const { return bytes_.owner(); }
   std::span<std::byte> bytes() { return bytes_.span(); }
   std::span<const std::byte> bytes() const { return bytes_.span(); }
 

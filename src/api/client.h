@@ -51,6 +51,8 @@ struct CompileOptions {
   // Arguments and results are what lies in memory where the header promises layouts: the row-major arrays of the
   // dimensions from major to minor. Executable::interface() says what they are to the caller (passes/entry_layouts.h).
   bool lay_out_entry = false;
+  // Constants of any size are folded: the time that it takes is spent once, for all who load the compiled model.
+  bool ahead_of_time = false;
   // The executable keeps what Executable::Another needs, and its module.
   bool for_group = false;
   // The executable keeps what Executable::Profile needs: names, and on Vulkan the program.
@@ -241,6 +243,8 @@ class Executable {
 
 // What the steps before code is made for a device need to know of it (api/front_end.h).
 struct CompileTarget {
+  // Of its back end, as compiled models name what they are for.
+  std::string_view name;
   // Its kernels take convolutions with a dilated base as they are; else a pass expands them.
   bool takes_dilated_convolutions = false;
   // A custom call may be a kernel in SPIR-V.

@@ -30,11 +30,39 @@ Result<> CheckDevices(const Module& module, bool for_group) {
 }
 
 // Without the passes that the device does not need.
-PassOptions PassOptionsFor(const std::set<std::string>& disabled, const CompileTarget& target) {
+PassOptions PassOptionsFor(const CompileOptions& options, const CompileTarget& target) {
   PassOptions out;
-  out.disabled = disabled;
+  out.disabled = options.disabled;
+  if (options.ahead_of_time) {
+    // The weights of a large model, transposed; some ten seconds at most.
+    out.fold_work_limit = int64_t{1} << 30;
+    out.fold_module_work_limit = int64_t{1} << 32;
+  }
   if (target.takes_dilated_convolutions) out.disabled.insert("dilated_convolution_expander");
   return out;
+}
+
+// Whether `leaves` are what passes make of those that callers see: bounds in the place of dynamic dimensions, and their
+// sizes behind all others (passes/entry_interface.h).
+bool AreLeavesOf(const std::vector<const Shape*>& leaves, const std::vector<Shape>& seen) {
+  std::vector<Shape> expected;
+  for (const Shape& s : seen) expected.push_back(s.IsArray() ? s.WithStaticDims() : s);
+  for (const Shape& s : seen)
+    for (int64_t d = 0; d < s.rank(); ++d)
+      if (s.IsDynamicDim(d)) expected.push_back(Shape::MakeScalar(ElementType::kS32));
+  return std::ranges::equal(leaves, expected, [](const Shape* a, const Shape& b) { return Shape::Compatible(*a, b); });
+}
+
+// Arguments and results are checked by the one and run by the other.
+Result<> CheckInterface(const Module& optimised, const EntryInterface& interface) {
+  std::vector<const Shape*> arguments;
+  for (const Instruction* p : optimised.entry()->parameters())
+    for (const Shape* leaf : TupleLeaves(p->shape())) arguments.push_back(leaf);
+  if (AreLeavesOf(arguments, interface.arguments) &&
+      AreLeavesOf(TupleLeaves(optimised.entry()->root()->shape()), interface.results))
+    return {};
+  return InvalidArgument("The compiled model '{}' is damaged: its program has other arguments or results than it says.",
+                         optimised.name());
 }
 
 }  // namespace
@@ -49,6 +77,7 @@ FrontEnd::FrontEnd(std::unique_ptr<Module> module, const CompileOptions& options
 Result<> FrontEnd::Check() {
   KRAFLA_TRY(CheckFeatureNames(options_));
   KRAFLA_TRY(Verify(*module_));
+  if (!module_->optimised.empty()) return TakeOptimised();
   KRAFLA_TRY(CheckDevices(*module_, options_.for_group));
   KRAFLA_TRY(CheckBuiltInCalls(*module_, CustomCallsOf(options_)));
   if (options_.lay_out_entry) {
@@ -59,10 +88,38 @@ Result<> FrontEnd::Check() {
   return {};
 }
 
+Result<> FrontEnd::TakeOptimised() {
+  if (options_.lay_out_entry) return Unimplemented("The compiled model '{}' takes row-major arrays.", module_->name());
+  for (const std::string& name : options_.disabled)
+    if (FindPass(name))
+      return FailedPrecondition("The pass '{}' cannot be switched off: the compiled model '{}' has been through it.",
+                                name, module_->name());
+  interface_ = EntryInterface::Of(*module_);
+  std::string targets;
+  for (const OptimisedModule& o : module_->optimised) {
+    for (const std::string& target : o.targets) targets += Format("{}{}", targets.empty() ? "" : ", ", target);
+    if (std::ranges::find(o.targets, target_.name) == o.targets.end()) continue;
+    module_ = o.module->Clone();
+    KRAFLA_TRY(Verify(*module_));
+    KRAFLA_TRY(CheckDevices(*module_, false));
+    KRAFLA_TRY(CheckBuiltInCalls(*module_, CustomCallsOf(options_)));
+    return CheckInterface(*module_, interface_);
+  }
+  return NotFound("The compiled model '{}' has no program for {}, only for {}: compile it with --for {}.",
+                  module_->name(), target_.name, targets, target_.name);
+}
+
 Result<> FrontEnd::Optimize(std::span<const std::string> passes, const PassObserver& observer) {
   Stopwatch time;
+  const bool is_compiled = !module_->optimised.empty();
+  if (is_compiled && !passes.empty())
+    return FailedPrecondition("The compiled model '{}' has been through the passes.", module_->name());
   KRAFLA_TRY(Check());
-  const PassOptions pass_options = PassOptionsFor(options_.disabled, target_);
+  if (is_compiled) {
+    report_.passes_ms += time.Milliseconds();
+    return {};
+  }
+  const PassOptions pass_options = PassOptionsFor(options_, target_);
   KRAFLA_TRY(passes.empty() ? RunPipeline(*module_, pass_options, observer)
                             : RunPasses(*module_, passes, pass_options, observer));
   report_.passes_ms += time.Milliseconds();

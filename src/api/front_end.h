@@ -12,7 +12,7 @@ namespace krafla {
 
 // Of the CPU, wherever its kernels are compiled.
 inline constexpr CompileTarget kCpuTarget{
-    .takes_dilated_convolutions = true, .computes_operands = true, .runs_row_groups = true};
+    .name = "cpu", .takes_dilated_convolutions = true, .computes_operands = true, .runs_row_groups = true};
 
 // Step by step, as `krafla opt` shows what lies between; OptimizeAndPlan is all of it.
 class FrontEnd {
@@ -21,7 +21,8 @@ class FrontEnd {
   FrontEnd(std::unique_ptr<Module> module, const CompileOptions& options, CompileReport& report,
            const CompileTarget& target);
 
-  // Checks the module as it was given, then runs the pipeline, or the passes named in its place.
+  // Checks the module as it was given, then runs the pipeline, or the passes named in its place. A compiled model has
+  // been through it: no pass runs, and passes named or switched off are FAILED_PRECONDITION.
   // `observer` is called after each.
   Result<> Optimize(std::span<const std::string> passes = {}, const PassObserver& observer = {});
   // Of the module as it was given; once Optimize was called.
@@ -34,6 +35,8 @@ class FrontEnd {
 
  private:
   Result<> Check();
+  // Puts the program of a compiled model that is for this target in the place of the module.
+  Result<> TakeOptimised();
 
   std::unique_ptr<Module> module_;
   const CompileOptions& options_;

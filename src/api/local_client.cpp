@@ -7,7 +7,6 @@
 #include "api/group/device_group.h"
 #include "api/read_program.h"
 #include "api/session/client_state.h"
-#include "base/file.h"
 #include "base/log.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "hlo_io/read_module.h"
@@ -227,12 +226,7 @@ Result<XlaComputation> LoadHlo(std::string_view bytes, std::string_view name_for
   return ReadComputation(bytes, name_for_messages);
 }
 
-Result<XlaComputation> LoadHloFile(const std::string& path) {
-  return WithoutExceptions([&]() -> Result<XlaComputation> {
-    KRAFLA_ASSIGN(const std::string bytes, ReadFile(path));
-    return ReadComputation(bytes, path, {}, path);
-  });
-}
+Result<XlaComputation> LoadHloFile(const std::string& path) { return ReadComputationFile(path); }
 
 std::string ToHloText(const XlaComputation& computation) {
   if (computation.IsNull()) return {};

@@ -1,33 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/read_program.h"
 
-#include "api/front_end.h"
+#include "api/compiled/compiled_model.h"
+#include "base/file.h"
+#include "base/without_exceptions.h"
 #include "hlo_io/hlo_proto/hlo_proto.h"
 #include "ir/verifier.h"
 #include "krafla/onnx.h"
 
 namespace krafla {
 
-Result<std::unique_ptr<Module>> ReadProgram(std::string_view bytes, std::string_view name, const ArgumentSizes& sizes,
-                                            const std::string& path) {
+namespace {
+
+Result<XlaComputation> Verified(Result<std::unique_ptr<Module>> module) {
+  if (!module) return Failure(std::move(module).error());
+  return WithoutExceptions([&]() -> Result<XlaComputation> {
+    KRAFLA_TRY(Verify(**module));
+    return XlaComputation(std::shared_ptr<const Module>(*std::move(module)));
+  });
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Module>> ReadProgram(std::string_view bytes, std::string_view name, const ReadOptions& options) {
   return WithoutExceptions([&]() -> Result<std::unique_ptr<Module>> {
-    if (!LooksLikeOnnx(bytes)) return ReadModule(bytes, name, sizes);
-    const OnnxOptions options{.shapes = sizes, .dimensions = {}, .constants = {}, .progress = {}};
-    auto model = path.empty() ? ImportOnnx(bytes, options) : ImportOnnxFile(path, options);
-    if (!model && path.empty())
+    if (LooksLikeCompiledModel(bytes)) {
+      if (!options.sizes.empty())
+        return InvalidArgument("{} is a compiled model: the sizes of its arguments are known.", name);
+      return ReadCompiledModel(bytes, name, options.owner);
+    }
+    if (!LooksLikeOnnx(bytes)) return ReadModule(bytes, name, options.sizes);
+    const OnnxOptions onnx{.shapes = options.sizes, .dimensions = {}, .constants = {}, .progress = {}};
+    auto model = options.path.empty() ? ImportOnnx(bytes, onnx) : ImportOnnxFile(options.path, onnx);
+    if (!model && options.path.empty())
       return Failure(std::move(model).error().WithContext(Format("while importing {}", name)));
     if (!model) return Failure(std::move(model).error());
     return model->computation.module()->Clone();
   });
 }
 
-Result<XlaComputation> ReadComputation(std::string_view bytes, std::string_view name, const ArgumentSizes& sizes,
-                                       const std::string& path) {
-  KRAFLA_ASSIGN(std::unique_ptr<Module> module, ReadProgram(bytes, name, sizes, path));
-  return WithoutExceptions([&]() -> Result<XlaComputation> {
-    KRAFLA_TRY(Verify(*module));
-    return XlaComputation(std::shared_ptr<const Module>(std::move(module)));
+Result<std::unique_ptr<Module>> ReadProgramFile(const std::string& path, const ArgumentSizes& sizes) {
+  return WithoutExceptions([&]() -> Result<std::unique_ptr<Module>> {
+    auto mapped = MappedFile::Open(path);
+    if (!mapped) {  // a pipe, or what cannot be read at all
+      KRAFLA_ASSIGN(const std::string bytes, ReadFile(path));
+      return ReadProgram(bytes, path, {.sizes = sizes});
+    }
+    const auto file = std::make_shared<const MappedFile>(*std::move(mapped));
+    return ReadProgram(file->bytes(), path, {.sizes = sizes, .path = path, .owner = file});
   });
+}
+
+Result<XlaComputation> ReadComputation(std::string_view bytes, std::string_view name, const ReadOptions& options) {
+  return Verified(ReadProgram(bytes, name, options));
+}
+
+Result<XlaComputation> ReadComputationFile(const std::string& path, const ArgumentSizes& sizes) {
+  return Verified(ReadProgramFile(path, sizes));
 }
 
 Result<std::string> SerializeProgram(const Module& module) {

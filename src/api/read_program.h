@@ -11,15 +11,25 @@
 
 namespace krafla {
 
-// HLO text, HloModuleProto, StableHLO text or bytecode, or an ONNX model; told apart by the bytes. `name` is for
-// messages only. `sizes`: of arguments whose sizes the program leaves open. `path`: the file that the bytes are of,
-// which an ONNX model may have weights beside; empty: there is none, and such a model is refused. The module is not
-// verified; Client::Compile does that.
+struct ReadOptions {
+  // Of arguments whose sizes the program leaves open.
+  ArgumentSizes sizes = {};
+  // The file that the bytes are of, which an ONNX model may have weights beside; empty: there is none, and such a model
+  // is refused.
+  std::string path = {};
+  // Keeps the bytes, where the weights of a compiled model are used then; null: they are copied.
+  std::shared_ptr<const void> owner = {};
+};
+
+// HLO text, HloModuleProto, StableHLO text or bytecode, an ONNX model or a compiled one (api/compiled); told apart by
+// the bytes. `name` is for messages only. The module is not verified; Client::Compile does that.
 Result<std::unique_ptr<Module>> ReadProgram(std::string_view bytes, std::string_view name,
-                                            const ArgumentSizes& sizes = {}, const std::string& path = {});
+                                            const ReadOptions& options = {});
+// The same of a file, which is mapped, or of a pipe, which is read.
+Result<std::unique_ptr<Module>> ReadProgramFile(const std::string& path, const ArgumentSizes& sizes = {});
 // The same, verified.
-Result<XlaComputation> ReadComputation(std::string_view bytes, std::string_view name, const ArgumentSizes& sizes = {},
-                                       const std::string& path = {});
+Result<XlaComputation> ReadComputation(std::string_view bytes, std::string_view name, const ReadOptions& options = {});
+Result<XlaComputation> ReadComputationFile(const std::string& path, const ArgumentSizes& sizes = {});
 
 // HloModuleProto, for callers who have a reader of their own.
 Result<std::string> SerializeProgram(const Module& module);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "krafla/literal.h"
 
+#include <cstdint>
 #include <cstring>
 #include <new>
 
@@ -34,6 +35,20 @@ Result<Literal> Literal::FromBytes(const Shape& shape, std::span<const std::byte
     return InvalidArgument("{} takes {} bytes, {} were given.", shape.ToString(false), shape.byte_size(), bytes.size());
   KRAFLA_ASSIGN(Literal out, CreateUninitialized(shape));
   if (!bytes.empty()) std::memcpy(out.bytes_.data(), bytes.data(), bytes.size());
+  return out;
+}
+
+Result<Literal> Literal::Borrowed(const Shape& shape, std::span<const std::byte> bytes,
+                                  std::shared_ptr<const void> owner) {
+  if (!shape.IsArray()) return InvalidArgument("{} holds no bytes.", shape.ToString(false));
+  if (static_cast<int64_t>(bytes.size()) != shape.byte_size())
+    return InvalidArgument("{} takes {} bytes, {} were given.", shape.ToString(false), shape.byte_size(), bytes.size());
+  if (owner == nullptr) return InvalidArgument("The owner of borrowed bytes is a null pointer.");
+  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % AlignedBytes::kAlignment != 0)
+    return InvalidArgument("Borrowed bytes must begin at a multiple of {}.", AlignedBytes::kAlignment);
+  Literal out;
+  out.shape_ = shape;
+  out.bytes_ = AlignedBytes::Borrowed(bytes, std::move(owner));
   return out;
 }
 

@@ -302,6 +302,7 @@ std::unique_ptr<Module> Module::Clone() const {
   out->entry_layout_result = entry_layout_result;
   out->entry_layout_parameters = entry_layout_parameters;
   out->other_attributes = other_attributes;
+  out->optimised = optimised;
   std::unordered_map<const Computation*, Computation*> computations;
   std::unordered_map<const Instruction*, Instruction*> instructions;
   for (const auto& c : computations_) {

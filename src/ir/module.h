@@ -175,6 +175,12 @@ struct BufferDonor {
   friend bool operator==(const BufferDonor&, const BufferDonor&) = default;
 };
 
+// A program as the passes left it, ready to be planned for these targets ("cpu", "vulkan").
+struct OptimisedModule {
+  std::vector<std::string> targets;
+  std::shared_ptr<const Module> module;
+};
+
 class Module {
  public:
   explicit Module(std::string name) : name_(std::move(name)) {}
@@ -205,6 +211,9 @@ class Module {
   bool has_is_scheduled = false;             // whether the text said so
   std::optional<Shape> entry_layout_result;  // entry_computation_layout, when given
   std::vector<Shape> entry_layout_parameters;
+  // Of a module that was read from a compiled model: what is run in its place. Its entry then has the parameters and
+  // the result of the program that was compiled and, between them, one call that nobody can make.
+  std::vector<OptimisedModule> optimised;
   // Other attributes of the header, as written: "frontend_attributes={...}".
   std::vector<std::pair<std::string, std::string>> other_attributes;
 

@@ -48,7 +48,10 @@ struct RecordedArrays {
 };
 
 // Every case under `path` (a model folder, a corpus family folder, or any folder above such), sorted by name.
-// `form`: "hlo", "pb", "mlir", "mlirbc": which file of a case to compile; cases without it are left out and counted.
+// The files of a case that hold its module, by the ends of their names; krafla: compiled ahead of time.
+inline constexpr const char* kModuleForms[] = {"hlo", "pb", "mlir", "mlirbc", "krafla"};
+
+// `form`: which of a case's files to compile; cases without it are left out and counted.
 struct CaseList {
   std::vector<RecordedCase> cases;
   int64_t without_form = 0;

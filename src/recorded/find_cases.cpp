@@ -124,8 +124,8 @@ struct Finder {
 }  // namespace
 
 Result<CaseList> FindCases(const std::string& path, const std::string& form) {
-  if (form != "hlo" && form != "pb" && form != "mlir" && form != "mlirbc")
-    return InvalidArgument("'{}' is not a form of a module; the forms are hlo, pb, mlir and mlirbc.", form);
+  if (std::ranges::find(kModuleForms, form) == std::end(kModuleForms))
+    return InvalidArgument("'{}' is not a form of a module; the forms are hlo, pb, mlir, mlirbc and krafla.", form);
   Finder finder{form, {}, {}};
   fs::path folder(path);
   std::error_code error;

@@ -57,7 +57,8 @@ int ThreadsOfThisProcess() {
   return static_cast<int>(std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}));
 }
 
-// A thread that was joined stays in /proc for a moment: join() returns when the kernel clears its id, before it is gone.
+// A thread that was joined stays in /proc for a moment: join() returns when the kernel clears its id, before it is
+// gone.
 int ThreadsOnceThereAre(int expected) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (ThreadsOfThisProcess() != expected && std::chrono::steady_clock::now() < end)

@@ -406,6 +406,8 @@ Result<std::unique_ptr<GroupExecutable>> DeviceGroup::Compile(std::unique_ptr<Mo
                                                               const GroupOptions& group_options) {
   KRAFLA_TRY(CheckFeatureNames(options));
   const int64_t r = module->replica_count, p = module->num_partitions;
+  if (!module->optimised.empty() && r * p > 1)
+    return Unimplemented("The compiled model '{}' is for one device, not for {}.", module->name(), r * p);
   if (r < 1 || p < 1 || r > kMaxGroup || p > kMaxGroup || r * p > kMaxGroup)
     return InvalidArgument("A program of {} replicas and {} partitions cannot run: a group has 1 to {} devices.", r, p,
                            kMaxGroup);

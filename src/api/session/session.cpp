@@ -6,7 +6,6 @@
 
 #include "api/read_program.h"
 #include "api/session/session_state.h"
-#include "base/file.h"
 #include "base/near_words.h"
 #include "base/without_exceptions.h"
 #include "ir/module.h"
@@ -18,6 +17,8 @@ namespace {
 
 // Why a run that nobody asked for could be seen; "" where it could not.
 std::string SideEffect(const Module& module) {
+  for (const OptimisedModule& optimised : module.optimised)
+    if (std::string found = SideEffect(*optimised.module); !found.empty()) return found;
   for (const Opcode opcode : {Opcode::kRng, Opcode::kInfeed, Opcode::kOutfeed, Opcode::kSend, Opcode::kRecv})
     if (module.CountOf(opcode) > 0) return Format("it has the instruction {}", OpcodeName(opcode));
   if (module.CountOf(Opcode::kCustomCall) == 0) return "";
@@ -78,15 +79,12 @@ Result<Session> Session::Load(const LocalClient& client, const XlaComputation& p
 }
 
 Result<Session> Session::LoadBytes(const LocalClient& client, std::string_view bytes, const SessionOptions& options) {
-  KRAFLA_ASSIGN(const XlaComputation program, ReadComputation(bytes, "<bytes>", options.input_sizes));
+  KRAFLA_ASSIGN(const XlaComputation program, ReadComputation(bytes, "<bytes>", {.sizes = options.input_sizes}));
   return Load(client, program, options);
 }
 
 Result<Session> Session::LoadFile(const LocalClient& client, const std::string& path, const SessionOptions& options) {
-  KRAFLA_ASSIGN(const XlaComputation program, WithoutExceptions([&]() -> Result<XlaComputation> {
-                  KRAFLA_ASSIGN(const MappedFile file, MappedFile::Open(path));
-                  return ReadComputation(file.bytes(), path, options.input_sizes, path);
-                }));
+  KRAFLA_ASSIGN(const XlaComputation program, ReadComputationFile(path, options.input_sizes));
   return Load(client, program, options);
 }
 

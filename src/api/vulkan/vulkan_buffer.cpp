@@ -10,14 +10,9 @@ namespace {
 
 constexpr uint64_t kImportFrom = 1 << 20;  // bytes of an array that is worth an import
 
-struct Pages {
-  std::shared_ptr<vk::Buffer> memory;
-  uint64_t offset = 0;
-};
+}  // namespace
 
-// The pages that hold the array, with whatever else is in the first and the last one, as a buffer that is only read;
-// nothing where the device cannot work in them.
-std::optional<Pages> Import(vk::Device& device, const HostView& view) {
+std::optional<HostPages> ImportPages(vk::Device& device, const HostView& view) {
   // Only where shaders run in the host's memory anyway: elsewhere each read would cross the bus.
   const DeviceProfile& profile = device.profile();
   const std::span<const std::byte> bytes = view.bytes;
@@ -32,10 +27,8 @@ std::optional<Pages> Import(vk::Device& device, const HostView& view) {
     return std::nullopt;
   auto made = device.ImportHost(reinterpret_cast<void*>(first), last - first, view.owner);
   if (!made) return std::nullopt;
-  return Pages{std::move(*made), begin - first};
+  return HostPages{std::move(*made), begin - first};
 }
-
-}  // namespace
 
 uint64_t VulkanBuffer::BytesOf(const Shape& shape) {
   return std::max<uint64_t>(static_cast<uint64_t>(shape.byte_size()), 16);
@@ -50,7 +43,7 @@ Result<std::shared_ptr<VulkanBuffer>> VulkanBuffer::CopyOf(vk::Device& device, c
 }
 
 Result<std::shared_ptr<VulkanBuffer>> VulkanBuffer::Of(vk::Device& device, const Shape& shape, const HostView& view) {
-  std::optional<Pages> pages = Import(device, view);
+  std::optional<HostPages> pages = ImportPages(device, view);
   if (!pages) return CopyOf(device, shape, view.bytes);
   auto out = std::make_shared<VulkanBuffer>(shape, std::move(pages->memory));
   out->offset_ = pages->offset;

@@ -3,11 +3,21 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "api/device_buffer.h"
 #include "vk_runtime/device.h"
 
 namespace krafla {
+
+// Pages of the host as a buffer that is only read, and where in it an array lies.
+struct HostPages {
+  std::shared_ptr<vk::Buffer> memory;
+  uint64_t offset = 0;
+};
+// Those that hold the view's bytes, with whatever else is in the first and the last one; nothing where the device does
+// not work in the host's memory, or not in these pages, and where they are too few to be worth it.
+std::optional<HostPages> ImportPages(vk::Device& device, const HostView& view);
 
 class VulkanBuffer final : public DeviceBuffer {
  public:

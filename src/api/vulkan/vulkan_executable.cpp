@@ -113,11 +113,37 @@ Result<> VulkanExecutable::CompileHostKernels() {
   return {};
 }
 
+std::shared_ptr<vk::Buffer> VulkanExecutable::PlaceWeights() {
+  constants_.resize(plan_.constants.size());
+  // All of one file, as there is one.
+  std::shared_ptr<const void> owner;
+  const std::byte *begin = nullptr, *end = nullptr;
+  for (const Literal* c : plan_.constants) {
+    if (c->owner() == nullptr || (owner != nullptr && c->owner() != owner)) continue;
+    const std::span<const std::byte> bytes = c->bytes();
+    begin = owner == nullptr ? bytes.data() : std::min(begin, bytes.data());
+    end = owner == nullptr ? bytes.data() + bytes.size() : std::max(end, bytes.data() + bytes.size());
+    owner = c->owner();
+  }
+  if (owner == nullptr ||
+      AlignedBytes::kAlignment % std::max<uint64_t>(1, device_->profile().limits.min_storage_buffer_offset_alignment) !=
+          0)
+    return nullptr;
+  std::optional<HostPages> pages = ImportPages(*device_, {{begin, end}, owner});
+  if (!pages) return nullptr;
+  for (std::size_t c = 0; c < plan_.constants.size(); ++c)
+    if (plan_.constants[c]->owner() == owner)
+      constants_[c] = {kWeights, pages->offset + static_cast<uint64_t>(plan_.constants[c]->bytes().data() - begin)};
+  return std::move(pages->memory);
+}
+
 Result<> VulkanExecutable::AllocateBuffers() {
   uint64_t constant_bytes = 0;
-  for (const Literal* c : plan_.constants) {
-    constant_offsets_.push_back(constant_bytes);
-    constant_bytes += static_cast<uint64_t>(RoundUp(c->shape().byte_size(), kSliceAlignment));
+  const std::shared_ptr<vk::Buffer> weights = PlaceWeights();
+  for (std::size_t c = 0; c < plan_.constants.size(); ++c) {
+    if (constants_[c].buffer == kWeights) continue;
+    constants_[c].offset = constant_bytes;
+    constant_bytes += static_cast<uint64_t>(RoundUp(plan_.constants[c]->shape().byte_size(), kSliceAlignment));
   }
   for (const std::vector<std::byte>& s : plan_.states) {
     state_offsets_.push_back(constant_bytes);
@@ -139,11 +165,13 @@ Result<> VulkanExecutable::AllocateBuffers() {
   KRAFLA_TRY(allocate(constant_bytes, "the constants"));
   KRAFLA_TRY(allocate(shared_->kernels.scratch_bytes, "scratch"));
   KRAFLA_TRY(allocate(2 * kSliceAlignment, "the ids of the device"));
+  buffers_.push_back(weights != nullptr ? weights : buffers_[kDeviceIds]);  // nothing is looked for in the latter
   // Zeros until somebody says which member of a group this is.
   const std::vector<std::byte> first(2 * kSliceAlignment);
   KRAFLA_TRY(device_->Upload(*buffers_[kDeviceIds], 0, first));
   for (std::size_t c = 0; c < plan_.constants.size(); ++c)
-    KRAFLA_TRY(device_->Upload(*buffers_[kConstants], constant_offsets_[c], plan_.constants[c]->bytes()));
+    if (constants_[c].buffer == kConstants)
+      KRAFLA_TRY(device_->Upload(*buffers_[kConstants], constants_[c].offset, plan_.constants[c]->bytes()));
   for (std::size_t k = 0; k < emitted_.size(); ++k) {
     if (!emitted_[k] || emitted_[k]->table.empty()) continue;
     KRAFLA_TRY(device_->Upload(*buffers_[kConstants], table_offsets_[k], std::as_bytes(std::span(emitted_[k]->table))));
@@ -205,7 +233,8 @@ vk::BufferSlice VulkanExecutable::SliceOf(const plan::Slice& slice) const {
   auto number = static_cast<std::size_t>(a.number);
   switch (a.kind) {
     case plan::Allocation::Kind::kArena: return {kArena, static_cast<uint64_t>(a.offset) + offset, size};
-    case plan::Allocation::Kind::kConstant: return {kConstants, constant_offsets_[number] + offset, size};
+    case plan::Allocation::Kind::kConstant:
+      return {constants_[number].buffer, constants_[number].offset + offset, size};
     case plan::Allocation::Kind::kDeviceId:
       return {kDeviceIds, static_cast<uint64_t>(a.number) * kSliceAlignment + offset, size};
     case plan::Allocation::Kind::kBlock: break;  // CompileTarget::runs_row_groups

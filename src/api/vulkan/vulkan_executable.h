@@ -70,8 +70,9 @@ class VulkanExecutable : public Executable {
   Result<> RecordInto(const Recording& recording, VkCommandBuffer commands);
 
  private:
-  // Buffers of every program: the executable's own, then the slots: the arguments, then the results.
-  static constexpr std::size_t kArena = 0, kConstants = 1, kScratch = 2, kDeviceIds = 3, kFirstSlot = 4;
+  // Buffers of every program: the executable's own, then the slots: the arguments, then the results. Weights are
+  // constants of a file that is mapped, where the device works in its pages.
+  static constexpr std::size_t kArena = 0, kConstants = 1, kScratch = 2, kDeviceIds = 3, kWeights = 4, kFirstSlot = 5;
   // Runs given to the device and not waited for; fewer of those whose results are large, as each holds its own.
   static constexpr std::size_t kMostInFlight = 32, kMostLargeInFlight = 8;
   // Turns of a counted loop that are given to the device before it is waited for those given before them: it may be
@@ -137,6 +138,8 @@ class VulkanExecutable : public Executable {
         pipelines_(shared_->pipelines) {}
   Result<> CompileHostKernels();
   Result<> AllocateBuffers();
+  // Places constants where their file is mapped, and gives that memory; null where the device cannot work there.
+  std::shared_ptr<vk::Buffer> PlaceWeights();
   Result<> CreatePipelines(const CompileOptions& options);
   Result<> BuildProgram();
   Result<> BuildNodes(const plan::StepList& steps, NodeList& nodes);
@@ -210,7 +213,11 @@ class VulkanExecutable : public Executable {
   std::vector<vk::BufferBinding> slots_;              // of this run
   std::map<std::vector<bool>, std::unique_ptr<vk::Program>> copies_;
   std::vector<bool> copied_;  // of this run: results that begin as an argument
-  std::vector<uint64_t> constant_offsets_;
+  struct PlacedConstant {
+    uint32_t buffer = kConstants;  // or kWeights
+    uint64_t offset = 0;
+  };
+  std::vector<PlacedConstant> constants_;
   std::vector<uint64_t> table_offsets_;  // of each kernel's table among the constants
   std::vector<uint64_t> state_offsets_;  // in the same buffer
   // Of loops with turns: what switches their launches, and how many turns there were.
