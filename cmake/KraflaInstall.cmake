@@ -16,6 +16,9 @@ target_include_directories(libkrafla PUBLIC
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 # The rooms that define what the public headers declare go in whole; the others as far as those need them.
 set(whole krafla_base krafla_ir krafla_builder krafla_onnx krafla_api)
+if(KRAFLA_RUNTIME_ONLY)
+  list(REMOVE_ITEM whole krafla_builder krafla_onnx)
+endif()
 set(private_names "")
 if(KRAFLA_ONE_LIBRARY)
   # The command and the plugin have their engine here.
@@ -56,7 +59,9 @@ file(WRITE ${PROJECT_BINARY_DIR}/kraflaConfig.cmake "include(\${CMAKE_CURRENT_LI
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/kraflaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/kraflaConfig.cmake ${PROJECT_BINARY_DIR}/kraflaConfigVersion.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/krafla COMPONENT sdk)
-install(TARGETS krafla RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tool)
+if(TARGET krafla)
+  install(TARGETS krafla RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tool)
+endif()
 # `krafla demo` from a wheel: python/krafla says where its network is.
 if(SKBUILD)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/digits/model/ DESTINATION share/digits COMPONENT tool)

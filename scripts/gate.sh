@@ -27,6 +27,7 @@ stages=(
   'asan||preset asan: every test under the address and undefined-behaviour sanitizers'
   'tsan||preset tsan: the tests with threads under the thread sanitizer'
   'new_op|ci|adding an operation takes the places that docs/adding-an-op.md names'
+  'runtime|ci|the library for apps that load compiled models alone, beside the whole one'
   'wheel||the Python wheel, installed and tried in a clean environment'
   'cliffs||times beside XLA:CPU, against bench/cliffs/baseline.json'
 )
@@ -84,6 +85,11 @@ stage_new_op() {
   [ -e build/release/CTestTestfile.cmake ] || skip 'build/release is not configured (stage release does that)'
   ctest --test-dir build/release -N -R '^new_op$' | grep -q 'Total Tests: 1' || skip 'build/release has no test new_op'
   ctest --test-dir build/release -R '^new_op$' --output-on-failure
+}
+stage_runtime() {
+  [ -x build/release/examples/frames ] || skip 'build/release has no examples (stage release builds them)'
+  cmake --preset runtime >/dev/null && cmake --build --preset runtime &&
+    tests/runtime_only.sh build/release/krafla build/runtime/libkrafla.so build/release/examples/frames
 }
 stage_wheel() {
   local python=${PYTHON:-python3}

@@ -8,6 +8,7 @@
 #include "api/feature_names.h"
 #include "api/host/host_services.h"
 #include "collectives/participants.h"
+#include "evaluator/evaluator.h"
 #include "passes/entry_layouts.h"
 #include "plan/step_runner.h"
 
@@ -51,6 +52,17 @@ bool AreLeavesOf(const std::vector<const Shape*>& leaves, const std::vector<Shap
     for (int64_t d = 0; d < s.rank(); ++d)
       if (s.IsDynamicDim(d)) expected.push_back(Shape::MakeScalar(ElementType::kS32));
   return std::ranges::equal(leaves, expected, [](const Shape* a, const Shape& b) { return Shape::Compatible(*a, b); });
+}
+
+// What no kernel takes is for the evaluator, which not every build has.
+Result<> CheckEvaluated(const plan::ProgramPlan& plan) {
+  if (EvaluatesInstructions()) return {};
+  for (const plan::KernelPlan& kernel : plan.kernels)
+    if (const auto* host = std::get_if<plan::HostKernel>(&kernel.body))
+      if (host->instruction->opcode() != Opcode::kCustomCall)
+        return Unimplemented("{} has no kernel, and this build of krafla (KRAFLA_RUNTIME_ONLY) has no evaluator.",
+                             Describe(*host->instruction));
+  return {};
 }
 
 // Arguments and results are checked by the one and run by the other.
@@ -143,6 +155,7 @@ Result<plan::ProgramPlan> FrontEnd::Plan(const DeviceProfile* profile, plan::Pla
     plan_options.fusion.buffer_limit = static_cast<int>(
         std::min<uint32_t>(profile->limits.max_per_stage_storage_buffers, std::numeric_limits<int>::max()));
   KRAFLA_ASSIGN(plan::ProgramPlan plan, plan::PlanProgram(std::move(verified), plan_options));
+  KRAFLA_TRY(CheckEvaluated(plan));
   interface_.ApplyLayouts(plan.arguments, plan.results);
   report_.plan_ms += planning.Milliseconds();
   report_.instructions = plan.instruction_count;

@@ -295,6 +295,8 @@ static Result<Literal> WithMemory(std::string_view name, F&& f) {
 
 }  // namespace evaluator
 
+bool EvaluatesInstructions() { return true; }
+
 Result<Literal> Evaluate(const Computation& computation, std::span<const Literal* const> arguments,
                          const EvaluatorOptions& options) {
   auto parameters = computation.parameters();

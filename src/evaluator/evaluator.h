@@ -43,6 +43,10 @@ struct EvaluatorOptions {
   int64_t work_limit = 0;
 };
 
+// Whether there is an evaluator in this build; without one (KRAFLA_RUNTIME_ONLY) only custom calls of the host can be
+// made, and everything else is UNIMPLEMENTED.
+bool EvaluatesInstructions();
+
 // The result of `computation` on `arguments` (one a parameter, shapes checked). Where a parameter or the result is
 // bounded-dynamic, the literal has the run-time dimensions.
 Result<Literal> Evaluate(const Computation& computation, std::span<const Literal* const> arguments,

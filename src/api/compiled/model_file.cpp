@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/compiled/model_file.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -31,12 +34,16 @@ constexpr uint32_t kMostSections = 64;
 
 constexpr uint64_t RoundUpTo(uint64_t value, uint64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
-// FNV-1a, which finds damage and is no protection against who wants it.
-uint64_t Checksum(uint64_t hash, std::string_view bytes) {
-  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return hash;
-}
-constexpr uint64_t kFirstChecksum = 0xcbf29ce484222325u;
+// XXH3, which finds damage and is no protection against who wants it. Of the table and of all sections but weights.
+class Checksum {
+ public:
+  Checksum() { XXH3_64bits_reset(&state_); }
+  void Add(std::string_view bytes) { XXH3_64bits_update(&state_, bytes.data(), bytes.size()); }
+  uint64_t Get() const { return XXH3_64bits_digest(&state_); }
+
+ private:
+  XXH3_state_t state_;
+};
 
 template <typename T>
 T LoadAt(std::string_view bytes, std::size_t offset) {
@@ -71,21 +78,21 @@ Result<std::vector<Section>> ReadSections(std::string_view bytes, std::string_vi
     return damaged(Format("its table has {} sections", header.section_count));
 
   std::vector<Section> out;
-  uint64_t checksum = kFirstChecksum;
+  Checksum checksum;
   for (uint32_t s = 0; s < header.section_count; ++s) {
     const auto entry = LoadAt<TableEntry>(bytes, sizeof(Header) + s * sizeof(TableEntry));
     if (entry.offset > bytes.size() || entry.bytes > bytes.size() - entry.offset)
       return damaged(Format("section {} reaches beyond its end", s));
     const Section section{static_cast<SectionKind>(entry.kind), bytes.substr(entry.offset, entry.bytes)};
-    checksum = Checksum(checksum, BytesOf(entry));
+    checksum.Add(BytesOf(entry));
     if (section.kind == SectionKind::kWeights) {
       if (entry.offset % kWeightsAlignment != 0) return damaged("its weights do not begin at a page");
     } else {
-      checksum = Checksum(checksum, section.bytes);
+      checksum.Add(section.bytes);
     }
     out.push_back(section);
   }
-  if (checksum != header.checksum) return damaged("its checksum is wrong");
+  if (checksum.Get() != header.checksum) return damaged("its checksum is wrong");
   return out;
 }
 
@@ -105,11 +112,12 @@ std::string WriteSections(std::span<const Section> sections, uint64_t weight_byt
   header.version = kFormatVersion;
   header.section_count = static_cast<uint32_t>(table.size());
   header.file_bytes = offset + weight_bytes;
-  header.checksum = kFirstChecksum;
+  Checksum checksum;
   for (std::size_t s = 0; s < table.size(); ++s) {
-    header.checksum = Checksum(header.checksum, BytesOf(table[s]));
-    if (s < sections.size()) header.checksum = Checksum(header.checksum, sections[s].bytes);
+    checksum.Add(BytesOf(table[s]));
+    if (s < sections.size()) checksum.Add(sections[s].bytes);
   }
+  header.checksum = checksum.Get();
   std::string out(BytesOf(header));
   for (const TableEntry& entry : table) out += BytesOf(entry);
   for (const Section& s : sections) out += s.bytes;

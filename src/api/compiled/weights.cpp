@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/compiled/weights.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstring>
@@ -17,20 +20,6 @@ constexpr std::string_view kWeightTarget = "krafla.weight";
 
 bool IsWeightCall(const Instruction& i) {
   return i.opcode() == Opcode::kCustomCall && i.attr<CustomCallAttributes>().target == kWeightTarget;
-}
-
-// Of eight bytes at once: it only has to be fast, equal hashes are compared.
-uint64_t HashOf(std::span<const std::byte> bytes) {
-  uint64_t out = bytes.size();
-  std::size_t at = 0;
-  for (; at + 8 <= bytes.size(); at += 8) {
-    uint64_t word;
-    std::memcpy(&word, bytes.data() + at, 8);
-    out = (out ^ word) * 0x9e3779b97f4a7c15u;
-    out ^= out >> 29;
-  }
-  for (; at < bytes.size(); ++at) out = (out ^ static_cast<uint64_t>(bytes[at])) * 0x9e3779b97f4a7c15u;
-  return out;
 }
 
 // Kernels rely on it: they look into tables by such values.
@@ -72,7 +61,7 @@ Result<> ReplaceEach(Module& module, const IsOne& is_one, const Make& make) {
 
 uint64_t WeightTable::Place(const std::shared_ptr<const Literal>& literal) {
   const std::span<const std::byte> bytes = literal->bytes();
-  const uint64_t hash = HashOf(bytes);
+  const uint64_t hash = XXH3_64bits(bytes.data(), bytes.size());
   auto at = std::ranges::lower_bound(by_hash_, hash, {}, &std::pair<uint64_t, std::size_t>::first);
   for (; at != by_hash_.end() && at->first == hash; ++at)
     if (std::ranges::equal(weights_[at->second].literal->bytes(), bytes)) return weights_[at->second].offset;

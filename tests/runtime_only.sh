@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# runtime_only.sh KRAFLA LIBRARY FRAMES: the C example FRAMES on networks that KRAFLA compiles ahead of time, with its own
+# library and with LIBRARY, one of preset runtime: both give the same first result, to four digits, on the CPU and on
+# Vulkan. What is no compiled model is refused. The last lines say how large the library is.
+set -u
+krafla=$1 library=$2 frames=$3
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# Whatever library the program was linked with.
+ahead=$(cd "$(dirname "$library")" && pwd)/libkrafla.so.0
+
+result() { sed -n 's/.*the first output begins with //p'; }
+compared=0
+devices='cpu vulkan'
+"$krafla" run "$here/cli/add.hlo" -d vulkan --random >/dev/null 2>&1
+[ $? != 4 ] || { devices=cpu; echo "no Vulkan device: the CPU alone"; }
+for folder in "$here"/models/*/; do
+  name=$(basename "$folder")
+  # Those for several devices, and those whose state the example cannot give, end here; the count below is what matters.
+  "$krafla" compile "$folder" -o "$work/m.krafla" -q 2>/dev/null || continue
+  for device in $devices; do
+    own=$("$frames" "$work/m.krafla" 2 "$device" 2>/dev/null | result)
+    [ -n "$own" ] || continue
+    other=$(LD_PRELOAD=$ahead "$frames" "$work/m.krafla" 2 "$device" 2>"$work/error" | result)
+    # Sums come in another order where oneDNN makes them.
+    awk -v a="$own" -v b="$other" 'BEGIN { d = a - b; if (d < 0) d = -d; m = a < 0 ? -a : a; exit !(b != "" && (a == b || d <= 1e-4 * m + 1e-6)) }' || {
+      echo "$name on $device: $own, and $other with $library"; cat "$work/error"; exit 1; }
+    compared=$((compared + 1))
+  done
+done
+[ $compared -ge 20 ] || { echo "only $compared results could be compared"; exit 1; }
+message=$(LD_PRELOAD=$ahead "$frames" "$here/cli/add.hlo" 1 cpu 2>&1)
+case $message in *KRAFLA_RUNTIME_ONLY*) ;; *) echo "HLO text was not refused: $message"; exit 1 ;; esac
+strip -s -o "$work/stripped" "$ahead"
+echo "$compared results are the same"
+echo "stripped: $(stat -c %s "$work/stripped") bytes"
