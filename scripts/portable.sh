@@ -5,6 +5,7 @@
 # at run time.
 #
 #   scripts/portable.sh [x86_64|aarch64] [--no-wheel]
+#   scripts/portable.sh [x86_64|aarch64] --runtime    an archive of the library for apps that load compiled models alone
 #
 # The packages are in build/packages. zig's clang compiles (from PyPI, into .cache/portable); Highway, zlib and AsmJit
 # are built from Debian's sources, whose checksums are below; headers are those that scripts/setup.sh installed. Nothing
@@ -13,13 +14,14 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-arch=x86_64 wheel=1
+arch=x86_64 wheel=1 runtime=
 for argument; do
   case "$argument" in
     x86_64|aarch64) arch=$argument ;;
     --no-wheel) wheel= ;;
+    --runtime) wheel='' runtime=-runtime ;;
     -h|--help) sed -n '3,/^[^#]/{s/^# \{0,1\}//p}' "$0"; exit 0 ;;
-    *) echo "portable.sh: x86_64, aarch64 or --no-wheel is expected, not '$argument' (try --help)" >&2; exit 2 ;;
+    *) echo "portable.sh: x86_64, aarch64, --no-wheel or --runtime is expected, not '$argument' (try --help)" >&2; exit 2 ;;
   esac
 done
 target=$arch-linux-gnu.2.28
@@ -73,13 +75,14 @@ if [ "$(cat "$portable/built" 2>/dev/null)" != "$target $(sha256sum <cmake/porta
   printf '%s %s\n' "$target" "$(sha256sum <cmake/portable/CMakeLists.txt)" >"$portable/built"
 fi
 
-build=build/portable-$arch
+build=build/portable$runtime-$arch
 options=("${toolchain[@]}" -DKRAFLA_TESTS=OFF -DKRAFLA_EXAMPLES=OFF -DKRAFLA_ONEDNN=OFF)
+if [ -n "$runtime" ]; then options+=(-DCMAKE_BUILD_TYPE=MinSizeRel -DKRAFLA_RUNTIME_ONLY=ON); fi
 say "building krafla for $target"
-cmake -S . -B "$build" "${options[@]}" -DKRAFLA_PACKAGE_SYSTEM="linux-$arch" -USKBUILD* >/dev/null
+cmake -S . -B "$build" "${options[@]}" -DKRAFLA_PACKAGE_SYSTEM="linux$runtime-$arch" -USKBUILD* >/dev/null
 cmake --build "$build"
 (cd "$build" && cpack -G TGZ >/dev/null)
-archive=$(ls -t "$PWD"/build/packages/krafla-*-linux-"$arch".tar.gz | head -1)
+archive=$(ls -t "$PWD"/build/packages/krafla-*-linux"$runtime-$arch".tar.gz | head -1)
 say "made $archive, $(stat -c %s "$archive") bytes"
 
 # Nothing beyond the C library, and nothing in that which is younger than the target says.
@@ -87,6 +90,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 tar xf "$archive" -C "$work" --strip-components=1
 for file in "$work"/bin/krafla "$work"/lib/libkrafla.so; do
+  [ -e "$file" ] || { [ -n "$runtime" ] && continue; }
   "$python" - "$file" "${target#*gnu.}" <<'PYTHON'
 import re, subprocess, sys
 file, newest = sys.argv[1], tuple(map(int, sys.argv[2].split(".")))
@@ -99,7 +103,9 @@ if others or max(versions) > newest:
     sys.exit(f"portable: {file} needs {others} and glibc {max(versions)}")
 PYTHON
 done
-if [ "$arch" = "$(uname -m)" ]; then
+if [ -n "$runtime" ]; then
+  say "libkrafla.so: $(stat -Lc %s "$work/lib/libkrafla.so") bytes"
+elif [ "$arch" = "$(uname -m)" ]; then
   "$work/bin/krafla" check tests/models -d cpu --quiet
 fi
 

@@ -36,7 +36,7 @@ inline constexpr ExitCodeText kExitCodes[] = {
     {kNoMemory, "out of memory"}};
 
 inline constexpr const char* kModuleHelp =
-    "HLO text, HloModuleProto, StableHLO text or bytecode; a model folder; - for standard input";
+    "HLO text, HloModuleProto, StableHLO text or bytecode, a compiled model; a model folder; - for standard input";
 
 // What a subcommand takes of DeviceOptions besides the device and its features.
 struct Takes {

@@ -35,7 +35,7 @@
 
 #include "krafla/version.h"
 
-#define KRAFLA_ABI_VERSION 2
+#define KRAFLA_ABI_VERSION 3
 
 #if defined(__GNUC__)
 #define KRAFLA_API __attribute__((visibility("default")))
@@ -205,8 +205,8 @@ typedef struct krafla_session_options {
   const krafla_input_sizes* input_sizes; /* since 2; may be NULL */
   size_t input_sizes_count;              /* since 2 */
 } krafla_session_options;
-/* A program as HLO text, HloModuleProto, StableHLO text or bytecode, or an ONNX model, whose weights may lie beside the
- * file. `options` may be NULL. */
+/* A program as HLO text, HloModuleProto, StableHLO text or bytecode, a model that `krafla compile` made ready, which is
+ * used where its file is mapped, or an ONNX model, whose weights may lie beside the file. `options` may be NULL. */
 KRAFLA_API krafla_status* krafla_session_load_file(const krafla_client* client, const char* path,
                                                    const krafla_session_options* options, krafla_session** session);
 /* The bytes are free again when it returns. */

@@ -135,8 +135,9 @@ class LocalDeviceGroup {
   std::unique_ptr<Impl> impl_;
 };
 
-// A program in any form that krafla reads, told apart by its bytes: HLO text, HloModuleProto, StableHLO, ONNX. Where it
-// leaves sizes open, ImportOnnx (krafla/onnx.h) and SessionOptions::input_sizes (krafla/session.h) take them.
+// A program in any form that krafla reads, told apart by its bytes: HLO text, HloModuleProto, StableHLO, ONNX, or a
+// compiled model (docs/ahead-of-time.md). Where it leaves sizes open, ImportOnnx (krafla/onnx.h) and
+// SessionOptions::input_sizes (krafla/session.h) take them.
 Result<XlaComputation> LoadHlo(std::string_view bytes, std::string_view name_for_messages = "<text>");
 Result<XlaComputation> LoadHloFile(const std::string& path);
 // "" for a null computation, and where there is no memory for the text.

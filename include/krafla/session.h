@@ -149,7 +149,8 @@ class Session {
  public:
   static Result<Session> Load(const LocalClient& client, const XlaComputation& program,
                               const SessionOptions& options = {});
-  // A program in any form that LoadHlo reads. A file is mapped, not read; an ONNX model's weights may lie beside it.
+  // A program in any form that LoadHlo reads. A compiled model (docs/ahead-of-time.md) is used where its
+  // file is mapped; an ONNX model's weights may lie beside it.
   static Result<Session> LoadBytes(const LocalClient& client, std::string_view bytes,
                                    const SessionOptions& options = {});
   static Result<Session> LoadFile(const LocalClient& client, const std::string& path,

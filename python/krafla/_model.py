@@ -317,7 +317,7 @@ def load(program: str | os.PathLike[str] | bytes, device: str = "", *, threads: 
          shapes: Mapping[str, Sequence[int]] | None = None, strict: bool = False, profile: bool = False,
          cache_folder: str | os.PathLike[str] | None = None, memory_limit: int = 0,
          progress: Callable[[int, int], None] | None = None) -> Model:
-    """Makes a program ready: a path, or the bytes, of HLO text, a HloModuleProto, StableHLO or ONNX.
+    """Makes a program ready: a path, or the bytes, of HLO text, a HloModuleProto, StableHLO, ONNX or a compiled model.
 
     device: "cpu", "vulkan", "vulkan:1", ..; "" is the best one here. threads: of the CPU's kernels; 0: as many as there
     are processors. concurrent_runs: how many threads may be in the model at once on the CPU. shapes: of inputs of which

@@ -12,6 +12,14 @@ namespace krafla {
 
 namespace {
 
+// By the first bytes of a regular file; what is wrong with any other is for ReadFile to say.
+bool IsCompiledModel(const std::string& path) {
+  const auto file = InputFile::Open(path);
+  char begin[16];
+  return file && file->size() >= static_cast<int64_t>(sizeof(begin)) && file->ReadAt(0, begin, sizeof(begin)) &&
+         LooksLikeCompiledModel({begin, sizeof(begin)});
+}
+
 Result<XlaComputation> Verified(Result<std::unique_ptr<Module>> module) {
   if (!module) return Failure(std::move(module).error());
   return WithoutExceptions([&]() -> Result<XlaComputation> {
@@ -41,12 +49,12 @@ Result<std::unique_ptr<Module>> ReadProgram(std::string_view bytes, std::string_
 
 Result<std::unique_ptr<Module>> ReadProgramFile(const std::string& path, const ArgumentSizes& sizes) {
   return WithoutExceptions([&]() -> Result<std::unique_ptr<Module>> {
-    auto mapped = MappedFile::Open(path);
-    if (!mapped) {  // a pipe, or what cannot be read at all
+    if (!IsCompiledModel(path)) {
       KRAFLA_ASSIGN(const std::string bytes, ReadFile(path));
-      return ReadProgram(bytes, path, {.sizes = sizes});
+      return ReadProgram(bytes, path, {.sizes = sizes, .path = path});
     }
-    const auto file = std::make_shared<const MappedFile>(*std::move(mapped));
+    KRAFLA_ASSIGN(MappedFile mapped, MappedFile::Open(path));
+    const auto file = std::make_shared<const MappedFile>(std::move(mapped));
     return ReadProgram(file->bytes(), path, {.sizes = sizes, .path = path, .owner = file});
   });
 }

@@ -25,7 +25,7 @@ struct ReadOptions {
 // the bytes. `name` is for messages only. The module is not verified; Client::Compile does that.
 Result<std::unique_ptr<Module>> ReadProgram(std::string_view bytes, std::string_view name,
                                             const ReadOptions& options = {});
-// The same of a file, which is mapped, or of a pipe, which is read.
+// The same of a file or a pipe. A compiled model is mapped.
 Result<std::unique_ptr<Module>> ReadProgramFile(const std::string& path, const ArgumentSizes& sizes = {});
 // The same, verified.
 Result<XlaComputation> ReadComputation(std::string_view bytes, std::string_view name, const ReadOptions& options = {});

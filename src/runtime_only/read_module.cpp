@@ -5,7 +5,7 @@ namespace krafla {
 
 Result<std::unique_ptr<Module>> ReadModule(std::string_view, std::string_view file, const ArgumentSizes&) {
   return Unimplemented(
-      "{} is no compiled model, and this build of krafla (KRAFLA_RUNTIME_ONLY) loads nothing else: make one by krafla "
+      "{} is not a compiled model, and this build of krafla (KRAFLA_RUNTIME_ONLY) loads nothing else: make one by krafla "
       "compile.",
       file);
 }

@@ -4,7 +4,7 @@
 
     abi_test.py LIBKRAFLA C_COMPILER [--update]
 
-The ABI is described by a library of empty functions that is made of krafla.h, compiled with debug information: that the
+The ABI is described by a library of empty functions that is made of krafla.h and krafla_vulkan.h, compiled with debug information: that the
 real ones are as the header says is the C++ compiler's work. `--update` records the present ABI: right after an addition (then KRAFLA_ABI_VERSION grows too), wrong after a change.
 """
 import pathlib
@@ -15,7 +15,8 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-HEADER = HERE.parent.parent / "include/krafla/krafla.h"
+HEADERS = HERE.parent.parent / "include/krafla"
+HEADER, VULKAN = HEADERS / "krafla.h", HEADERS / "krafla_vulkan.h"
 RECORDED = HERE / "krafla.abi"
 
 
@@ -28,7 +29,11 @@ def exported(library):
 
 
 def check_symbols(library):
-    text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.S)
+    text = HEADER.read_text()
+    names = {name for name, _ in exported(library)}
+    if any(name.startswith("krafla_vulkan_") for name in names):  # a build without Vulkan has none of them
+        text += VULKAN.read_text()
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     declared = set(re.findall(r"KRAFLA_API[^;(]*?\b(krafla_\w+)\(", text))
     errors, functions = [], set()
     for name, version in exported(library):
@@ -38,15 +43,15 @@ def check_symbols(library):
             functions.add(name)
         elif not re.match(r"((typeinfo|typeinfo name|vtable) for )?krafla::", name):
             errors.append(f"{name} is exported and is not krafla's")
-    errors += [f"{name} is declared in krafla.h and not exported" for name in sorted(declared - functions)]
-    errors += [f"{name} is exported and not declared in krafla.h" for name in sorted(functions - declared)]
+    errors += [f"{name} is declared in the headers and not exported" for name in sorted(declared - functions)]
+    errors += [f"{name} is exported and not declared in the headers" for name in sorted(functions - declared)]
     print(f"{len(functions)} C functions")
     return errors
 
 
 def library_of_the_header(compiler, folder):
-    """Of functions that are declared as in krafla.h and do nothing."""
-    text = HEADER.read_text()
+    """Of functions that are declared as in the headers and do nothing."""
+    text = HEADER.read_text() + VULKAN.read_text().replace('#include "krafla/krafla.h"', "")
     bodies = re.sub(r"^(KRAFLA_API [^;]*);", r"\1 { __builtin_trap(); }", text, flags=re.M)
     (folder / "interface.c").write_text(bodies)
     out = folder / "libinterface.so"

@@ -250,6 +250,24 @@ TEST(CompiledModel, WhatIsWrongInside) {
   }
 }
 
+// Terabytes that nobody wrote are not summed: the time limit of the test is the judge.
+TEST(CompiledModel, LargeSectionsAreNotRead) {
+  const ModelFile file("large");
+  ASSERT_TRUE(WriteTo(file, *WithWeights(1)));
+  std::string bytes = file.Read();
+  const uint64_t size = uint64_t{1} << 42;
+  std::memcpy(bytes.data() + 16, &size, 8);       // of the file
+  std::memcpy(bytes.data() + 64 + 16, &size, 8);  // of the first section, from its offset
+  const uint64_t offset = 0;
+  std::memcpy(bytes.data() + 64 + 8, &offset, 8);
+  file.Write(bytes);
+  std::filesystem::resize_file(file.path(), size);
+  auto loaded = ReadProgramFile(file.path());
+  ASSERT_FALSE(loaded);
+  EXPECT_TRUE(loaded.error().code() == StatusCode::kDataLoss || loaded.error().code() == StatusCode::kResourceExhausted)
+      << loaded.error().ToString();
+}
+
 TEST(BindParametersTest, MovesTheOthersUp) {
   auto module = ParseHloText(R"(HloModule m, input_output_alias={ {0}: (2, {}, may-alias) }
 ENTRY e {

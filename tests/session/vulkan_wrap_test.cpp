@@ -15,6 +15,7 @@
 #include <optional>
 #include <thread>
 
+#include "krafla/krafla_vulkan.h"
 #include "krafla/session.h"
 #include "krafla/shape_util.h"
 
@@ -450,6 +451,69 @@ ENTRY main {
   says(VulkanRecording::Create(*product, {&matrix, 1}, {&matrix, 1}).error(), "the same bytes");
   const VulkanSemaphore timeline = {reinterpret_cast<VkSemaphore>(work.buffer), 1};
   says(RunOnVulkan(*session, {&in, 1}, {&out, 1}, {&timeline, 1}).error(), "timelineSemaphore");
+}
+
+// The same through C: a run, and one in the application's commands.
+TEST_F(VulkanWrapTest, ThroughTheCInterface) {
+  if (!MakeDeviceWith(false)) GTEST_SKIP() << "There is no device of Vulkan 1.1.";
+  krafla_vulkan_device mine = KRAFLA_INIT(krafla_vulkan_device);
+  krafla_client* client = nullptr;
+  const auto code_of = [](krafla_status* status) {
+    const int32_t code = krafla_status_code(status);
+    krafla_status_free(status);
+    return code;
+  };
+  EXPECT_EQ(code_of(krafla_vulkan_wrap(&mine, nullptr, &client)), KRAFLA_INVALID_ARGUMENT);
+  mine.instance = app_.instance;
+  mine.physical_device = app_.physical_device;
+  mine.device = app_.device;
+  mine.get_instance_proc_addr = app_.get_instance_proc_addr;
+  int locked = 0;
+  mine.lock_queue = mine.unlock_queue = [](void* user) { ++*static_cast<int*>(user); };
+  mine.lock_user = &locked;
+  krafla_client_options options = KRAFLA_INIT(krafla_client_options);
+  options.cache_folder = "";
+  ASSERT_EQ(code_of(krafla_vulkan_wrap(&mine, &options, &client)), KRAFLA_OK);
+  krafla_session* session = nullptr;
+  ASSERT_EQ(code_of(krafla_session_load_bytes(client, kProduct.data(), kProduct.size(), nullptr, &session)), KRAFLA_OK);
+
+  AppWork work(app_, false);
+  const int64_t dims[] = {16, 16};
+  int released = 0;
+  const auto release = [](void* user) { ++*static_cast<int*>(user); };
+  krafla_buffer *in = nullptr, *out = nullptr;
+  krafla_vulkan_range range = {work.buffer, 1024, 1024};
+  ASSERT_EQ(code_of(krafla_vulkan_import(client, KRAFLA_F32, dims, 2, &range, release, &released, &in)), KRAFLA_OK);
+  range.offset = 4096;
+  ASSERT_EQ(code_of(krafla_vulkan_import(client, KRAFLA_F32, dims, 2, &range, release, &released, &out)), KRAFLA_OK);
+  EXPECT_EQ(code_of(krafla_vulkan_import(client, 999, dims, 2, &range, release, &released, &out)),
+            KRAFLA_INVALID_ARGUMENT);
+  EXPECT_EQ(released, 1);
+
+  for (std::size_t i = 0; i < 256; ++i) work.floats[256 + i] = i % 17 == 0 ? 3 : 0;
+  EXPECT_EQ(code_of(krafla_vulkan_run(session, &in, 0, &out, 1, nullptr, 0, nullptr, 0, nullptr)),
+            KRAFLA_INVALID_ARGUMENT);
+  EXPECT_EQ(code_of(krafla_vulkan_run(session, &in, 1, &out, 1, nullptr, 1, nullptr, 0, nullptr)),
+            KRAFLA_INVALID_ARGUMENT);
+  ASSERT_EQ(code_of(krafla_vulkan_run(session, &in, 1, &out, 1, nullptr, 0, nullptr, 0, nullptr)), KRAFLA_OK);
+  ASSERT_EQ(code_of(krafla_buffer_wait(out)), KRAFLA_OK);
+  EXPECT_EQ(work.floats[1024], 12);
+  EXPECT_GE(locked, 2);
+
+  krafla_vulkan_recording* recording = nullptr;
+  ASSERT_EQ(code_of(krafla_vulkan_recording_create(session, &in, 1, &out, 1, &recording)), KRAFLA_OK);
+  EXPECT_EQ(code_of(krafla_vulkan_record(recording, nullptr)), KRAFLA_INVALID_ARGUMENT);
+  ASSERT_EQ(code_of(krafla_vulkan_record(recording, work.commands)), KRAFLA_OK);
+  work.End();
+  for (std::size_t i = 0; i < 256; ++i) work.floats[256 + i] = i % 17 == 0 ? 5 : 0;
+  work.Submit();
+  EXPECT_EQ(work.floats[1024], 30);
+  krafla_vulkan_recording_free(recording);
+  krafla_buffer_free(in);
+  krafla_buffer_free(out);
+  krafla_session_free(session);
+  krafla_client_free(client);
+  EXPECT_EQ(released, 3);
 }
 
 TEST_F(VulkanWrapTest, SaysWhatIsMissing) {

@@ -83,6 +83,8 @@ Result<T> Taken(const T* given, std::string_view what, std::size_t first = sizeo
   return out;
 }
 
+Result<ClientOptions> ToClientOptions(const krafla_client_options* options);
+Result<Shape> ToShape(int32_t type, const int64_t* dims, std::size_t rank);
 Result<RunOptions> ToRunOptions(const krafla_run_options* options);
 Result<> FillInfo(const std::string& name, const Shape& shape, krafla_tensor_info* info);
 

@@ -25,6 +25,8 @@ std::optional<ElementType> TypeOf(int32_t type) {
   return static_cast<ElementType>(type);
 }
 
+}  // namespace
+
 Result<ClientOptions> ToClientOptions(const krafla_client_options* given) {
   KRAFLA_ASSIGN(const krafla_client_options options, Taken(given, "krafla_client_options"));
   ClientOptions out;
@@ -45,7 +47,12 @@ Result<ClientOptions> ToClientOptions(const krafla_client_options* given) {
   return out;
 }
 
-}  // namespace
+Result<Shape> ToShape(int32_t type, const int64_t* dims, std::size_t rank) {
+  if (rank > 0) KRAFLA_NOT_NULL(dims);
+  const std::optional<ElementType> known = TypeOf(type);
+  if (!known) return InvalidArgument("Unknown element type {}; enum krafla_type lists them.", type);
+  return Shape::MakeArray(*known, std::span(dims, rank));
+}
 
 krafla_status* ToC(const Status& status) {
   try {
@@ -181,13 +188,10 @@ krafla_status* krafla_buffer_create(const krafla_client* client, int32_t type, c
   krafla_status* status = Guarded([&]() -> Result<> {
     KRAFLA_NOT_NULL(client);
     KRAFLA_NOT_NULL(buffer);
-    if (rank > 0) KRAFLA_NOT_NULL(dims);
     if (size > 0) KRAFLA_NOT_NULL(data);
-    const std::optional<ElementType> known = TypeOf(type);
-    if (!known) return InvalidArgument("Unknown element type {}; enum krafla_type lists them.", type);
     if (host_memory != KRAFLA_COPY && host_memory != KRAFLA_SHARE)
       return InvalidArgument("host_memory is {}; it is KRAFLA_COPY or KRAFLA_SHARE.", host_memory);
-    KRAFLA_ASSIGN(const Shape shape, Shape::MakeArray(*known, std::span(dims, rank)));
+    KRAFLA_ASSIGN(const Shape shape, ToShape(type, dims, rank));
     is_handed_over = true;
     KRAFLA_ASSIGN(Buffer made, Buffer::FromHost(client->client, shape, {static_cast<const std::byte*>(data), size},
                                                 host_memory == KRAFLA_SHARE ? HostMemory::kShare : HostMemory::kCopy,

@@ -32,6 +32,9 @@ static_assert(sizeof(TableEntry) == 24);
 // More than any file has: programs for each back end, and three.
 constexpr uint32_t kMostSections = 64;
 
+// Of a program without its weights: it is read whole.
+constexpr uint64_t kMostProgramBytes = uint64_t{1} << 30;
+
 constexpr uint64_t RoundUpTo(uint64_t value, uint64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 // XXH3, which finds damage and is no protection against who wants it. Of the table and of all sections but weights.
@@ -88,6 +91,7 @@ Result<std::vector<Section>> ReadSections(std::string_view bytes, std::string_vi
     if (section.kind == SectionKind::kWeights) {
       if (entry.offset % kWeightsAlignment != 0) return damaged("its weights do not begin at a page");
     } else {
+      if (entry.bytes > kMostProgramBytes) return damaged(Format("section {} has {} bytes", s, entry.bytes));
       checksum.Add(section.bytes);
     }
     out.push_back(section);
