@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kFirstRead = std::size_t{64} << 10;  // of what has no size
 constexpr int kPipeLimitMs = 60'000;                       // without a byte from the writer of a pipe
+constexpr int kWriterLimitMs = 2'000;                      // without a writer
 
 std::string Reason(int error) { return std::strerror(error); }
 
@@ -75,6 +76,9 @@ Result<InputFile> InputFile::OpenFileOrPipe(const std::string& path, bool takes_
   const auto wrong_kind = [&]() -> Failure {
     return InvalidArgument("'{}' is not a file but {}.", path, KindName(info.kind));
   };
+  // A pipe that is opened and closed again takes what its writer has written along.
+  if (!takes_pipe && os::DescribePath(path, info, /*through_links=*/true) && info.kind == os::FileKind::kPipe)
+    return wrong_kind();
   InputFile out(path, os::OpenToRead(path));
   if (out.descriptor_ < 0) {
     const int error = errno;
@@ -110,7 +114,10 @@ Result<> InputFile::ReadAt(int64_t offset, void* to, std::size_t bytes) const {
 Result<std::string> ReadFile(const std::string& path) {
   KRAFLA_ASSIGN(const InputFile file, InputFile::OpenFileOrPipe(path, /*takes_pipe=*/true));
   if (file.size_ >= 0) return ReadToEnd(file.descriptor_, path, static_cast<std::size_t>(file.size_), kPipeLimitMs);
-  KRAFLA_ASSIGN(std::string out, ReadToEnd(file.descriptor_, path, kFirstRead, kPipeLimitMs));
+  // A pipe without a writer reads as if it had ended; its writer may be on its way.
+  KRAFLA_ASSIGN(std::string out, os::WaitToRead(file.descriptor_, kWriterLimitMs)
+                                     ? ReadToEnd(file.descriptor_, path, kFirstRead, kPipeLimitMs)
+                                     : Result<std::string>(std::string()));
   if (out.empty()) return DataLoss("'{}' is a pipe that nobody writes to.", path);
   return out;
 }

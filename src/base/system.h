@@ -55,8 +55,8 @@ int OpenToRead(const std::string& path, bool through_links = true);
 int CreateFile(const std::string& path);
 void CloseFile(int descriptor);
 bool Describe(int descriptor, FileInfo& info);
-// Not through a link.
-bool DescribePath(const std::string& path, FileInfo& info);
+// `through_links`: what a link leads to.
+bool DescribePath(const std::string& path, FileInfo& info, bool through_links = false);
 // As read, pread and write; at most once interrupted by a signal they go on. -1: errno; kAgain: nothing is there yet.
 inline constexpr int64_t kAgain = -2;
 int64_t ReadSome(int descriptor, void* to, std::size_t bytes);

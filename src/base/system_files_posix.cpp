@@ -62,9 +62,9 @@ bool Describe(int descriptor, FileInfo& info) {
   info = InfoOf(from);
   return true;
 }
-bool DescribePath(const std::string& path, FileInfo& info) {
+bool DescribePath(const std::string& path, FileInfo& info, bool through_links) {
   struct stat from;
-  if (::lstat(path.c_str(), &from) != 0) return false;
+  if ((through_links ? ::stat(path.c_str(), &from) : ::lstat(path.c_str(), &from)) != 0) return false;
   info = InfoOf(from);
   return true;
 }

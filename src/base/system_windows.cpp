@@ -142,7 +142,7 @@ bool Describe(int descriptor, FileInfo& info) {
   info = InfoOf(from);
   return true;
 }
-bool DescribePath(const std::string& path, FileInfo& info) {
+bool DescribePath(const std::string& path, FileInfo& info, bool) {
   struct _stat64 from;
   if (_stat64(path.c_str(), &from) != 0) return false;
   info = InfoOf(from);
