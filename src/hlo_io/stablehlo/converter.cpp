@@ -373,6 +373,8 @@ Instruction* Converter::Probed(const std::string& name) const {
 
 Result<> Converter::ConvertOp(const Op& op, Body& body) {
   using Family = Result<bool> (*)(Converter&, const Op&, Body&);
+  KRAFLA_ASSIGN(bool quantized, ConvertQuantized(op, body));
+  if (quantized) return {};
   KRAFLA_ASSIGN(bool structure, ConvertStructure(op, body));
   if (structure) return {};
   for (Family family :
@@ -380,14 +382,6 @@ Result<> Converter::ConvertOp(const Op& op, Body& body) {
         &ConvertDynamic, &ConvertCollective, &ConvertCheck, &ConvertLibrary, &ConvertChlo}) {
     KRAFLA_ASSIGN(bool taken, family(*this, op, body));
     if (taken) return {};
-  }
-  if (op.name == "uniform_quantize" || op.name == "uniform_dequantize") {
-    std::string type;
-    for (const std::vector<ValueId>* values : {&op.operands, &op.results})
-      for (ValueId value : *values)
-        if (type.empty()) type = TypeOfValue(value)->text;
-    return Unimplemented("'{}' has the type {}; quantized types cannot be computed with.", op.name,
-                         type.empty() ? "quantized" : type);
   }
   if (op.name.starts_with("interpreter."))
     return Unimplemented("'{}' is an instrument of StableHLO's interpreter, not a computation.", op.name);

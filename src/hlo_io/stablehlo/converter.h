@@ -3,6 +3,7 @@
 // convert_*.cpp, each of which says whether it knows an operation.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,8 +31,11 @@ class Converter {
 
   // What the families use.
   Result<Shape> ShapeOf(TypeRef type) const;
-  Result<Shape> ShapeOfValue(ValueId value) const { return ShapeOf(tree_.values[static_cast<std::size_t>(value)]); }
-  TypeRef TypeOfValue(ValueId value) const { return tree_.values[static_cast<std::size_t>(value)]; }
+  Result<Shape> ShapeOfValue(ValueId value) const { return ShapeOf(TypeOfValue(value)); }
+  TypeRef TypeOfValue(ValueId value) const {
+    const auto i = static_cast<std::size_t>(value);
+    return i < tree_.values.size() ? tree_.values[i] : &numbers_[i - tree_.values.size()];
+  }
   Result<Instruction*> Operand(const Op& op, const Body& body, std::size_t i) const;
   Result<std::vector<Instruction*>> Operands(const Op& op, const Body& body, std::size_t from = 0) const;
   // Adds the instruction that is the operation: its results (the elements of a tuple where there are several, or where
@@ -81,6 +85,9 @@ class Converter {
   Result<std::vector<Instruction*>> ConvertOps(const std::vector<Op>& ops, Body& body);
   Result<> ConvertOp(const Op& op, Body& body);
   Result<bool> ConvertStructure(const Op& op, Body& body);
+  // convert_quantized.cpp: true where the operation was converted, as one that computes with quantised arrays.
+  Result<bool> ConvertQuantized(const Op& op, Body& body);
+  ValueId AddNumbers(TypeRef quantized);
 
   Result<> While(const Op& op, Body& body);
   Result<> Conditional(const Op& op, Body& body);
@@ -120,6 +127,7 @@ class Converter {
   std::unordered_map<std::string, const Op*> functions_;
   std::unordered_map<std::string, Computation*> converted_;
   std::unordered_map<std::string, bool> open_;  // functions being converted: no recursion
+  std::deque<Type> numbers_;                    // of values behind the tree's
   int depth_ = 0;
   std::size_t inlined_ = 0;  // operations of calls that were read where they stand
 };

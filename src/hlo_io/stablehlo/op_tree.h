@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,15 +29,26 @@ inline constexpr int64_t kDynamicDim = std::numeric_limits<int64_t>::min();
 struct Attribute;
 using AttributeRef = const Attribute*;
 
+// What the integers of a quantised array stand for: (q - zero point) * scale, a number of the type `expressed`
+// (StableHLO's specification, "Types": quantized element types).
+struct Quantization {
+  ElementType expressed = ElementType::kF32;
+  int64_t min = 0, max = 0;  // of the integers
+  int64_t dimension = -1;    // whose indices have a scale and a zero point each; -1: one of each for the array
+  std::vector<double> scales;
+  std::vector<int64_t> zero_points;
+};
+
 struct Type {
   enum class Kind : uint8_t { kNone, kElement, kTensor, kToken, kTuple, kFunction, kOther };
   Kind kind = Kind::kNone;
   ElementType element = ElementType::kInvalid;  // kElement, kTensor; kInvalid: index (64 bits, never computed with)
   bool unranked = false;
-  Dims dims;                                   // kTensor; kDynamicDim where not known
-  Dims bounds;                                 // of dynamic dimensions, empty or one per dimension
-  std::vector<const Type*> elements, results;  // a tuple's; a function's inputs and results
-  std::string text;                            // of kOther: its name, for messages
+  Dims dims;                                         // kTensor; kDynamicDim where not known
+  Dims bounds;                                       // of dynamic dimensions, empty or one per dimension
+  std::shared_ptr<const Quantization> quantization;  // kElement, kTensor, whose `element` are the integers; or null
+  std::vector<const Type*> elements, results;        // a tuple's; a function's inputs and results
+  std::string text;                                  // of kOther: its name, for messages
 };
 using TypeRef = const Type*;
 

@@ -25,6 +25,7 @@ class Entries {
   };
 
   Result<Type> DecodeVhloType(ByteStream& s);
+  Result<Type> QuantizedType(ByteStream& s, bool per_axis);
   Result<Type> DecodeBuiltinType(ByteStream& s);
   Result<Type> DecodeStablehloType(ByteStream& s);
   Result<Attribute> DecodeVhlo(ByteStream& s);

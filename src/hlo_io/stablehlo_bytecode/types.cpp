@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Types of the dialects vhlo (stablehlo/dialect/VhloBytecode.cpp), stablehlo (StablehloBytecode.cpp beside it) and
 // builtin (mlir/IR/BuiltinDialectBytecode.td).
+#include "hlo_io/stablehlo/quantization.h"
 #include "hlo_io/stablehlo_bytecode/entries.h"
 
 namespace krafla::stablehlo {
@@ -19,6 +20,16 @@ Type Other(std::string_view name) {
   return out;
 }
 
+ElementType UnsignedOf(ElementType type) {
+  static constexpr std::pair<ElementType, ElementType> kPairs[] = {
+      {ElementType::kS2, ElementType::kU2},   {ElementType::kS4, ElementType::kU4},
+      {ElementType::kS8, ElementType::kU8},   {ElementType::kS16, ElementType::kU16},
+      {ElementType::kS32, ElementType::kU32}, {ElementType::kS64, ElementType::kU64}};
+  for (auto [is, of] : kPairs)
+    if (is == type) return of;
+  return type;
+}
+
 Dims SignedList(ByteStream& s) {
   Dims out;
   const std::size_t count = s.Count();
@@ -28,7 +39,7 @@ Dims SignedList(ByteStream& s) {
 
 Result<Type> Tensor(Dims dims, TypeRef element) {
   if (element->kind != Type::Kind::kElement) {
-    // Of quantised and other elements the conversion says that it cannot take them, where they are used.
+    // Of other elements the conversion says that it cannot take them, where they are used.
     return Other(Format("tensor of {}", element->text.empty() ? "another type" : element->text));
   }
   for (int64_t d : dims)
@@ -36,7 +47,9 @@ Result<Type> Tensor(Dims dims, TypeRef element) {
   Type out;
   out.kind = Type::Kind::kTensor;
   out.element = element->element;
+  out.quantization = element->quantization;
   out.dims = std::move(dims);
+  KRAFLA_TRY(CheckQuantizedDims(out));
   return out;
 }
 
@@ -87,6 +100,33 @@ Result<TypeRef> Entries::TypeAt(uint64_t index) {
   tree_.types.push_back(std::move(*type));
   types_[index].value = &tree_.types.back();
   return types_[index].value;
+}
+
+// UniformQuantizedV1Type and UniformQuantizedPerAxisV1Type (stablehlo/dialect/VhloBytecode.cpp).
+Result<Type> Entries::QuantizedType(ByteStream& s, bool per_axis) {
+  Quantization out;
+  const bool has_signs = (s.Varint() & 1) != 0;  // their type has them always
+  KRAFLA_ASSIGN(TypeRef storage, NextType(s));
+  KRAFLA_ASSIGN(TypeRef expressed, NextType(s));
+  out.expressed = expressed->element;
+  const auto scale = [&] { return std::bit_cast<double>(s.SignedVarint()); };
+  if (!per_axis) {
+    out.scales = {scale()};
+    out.zero_points = {s.SignedVarint()};
+  } else {
+    out.dimension = static_cast<int64_t>(std::min<uint64_t>(s.Varint(), Shape::kMaxRank));
+  }
+  out.min = s.SignedVarint();
+  out.max = s.SignedVarint();
+  if (per_axis) {
+    const std::size_t scales = s.Count();
+    for (std::size_t i = 0; i < scales && !s.failed(); ++i) out.scales.push_back(scale());
+    const std::size_t zeros = s.Count();
+    for (std::size_t i = 0; i < zeros && !s.failed(); ++i) out.zero_points.push_back(s.SignedVarint());
+  }
+  if (storage->kind != Type::Kind::kElement || expressed->kind != Type::Kind::kElement)
+    return InvalidArgument("A quantized type is made of types that are no elements.");
+  return QuantizedElement(has_signs ? storage->element : UnsignedOf(storage->element), std::move(out));
 }
 
 Result<Type> Entries::DecodeVhloType(ByteStream& s) {
@@ -147,12 +187,8 @@ Result<Type> Entries::DecodeVhloType(ByteStream& s) {
       KRAFLA_ASSIGN(out.elements, TypeList(s));
       return out;
     }
-    case 24:
-    case 30: {
-      // Quantised: the payload is passed over, the type is named where it is used.
-      while (!s.AtEnd() && !s.failed()) s.Byte();
-      return Other("a quantized type");
-    }
+    case 24: return QuantizedType(s, /*per_axis=*/false);
+    case 30: return QuantizedType(s, /*per_axis=*/true);
     case 25: {
       KRAFLA_ASSIGN(TypeRef element, NextType(s));
       KRAFLA_ASSIGN(Type out, Tensor({}, element));

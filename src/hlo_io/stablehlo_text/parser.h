@@ -33,6 +33,8 @@ class TextParser {
   Result<TypeRef> ParseType();
   Result<TypeRef> ParseTensor(bool buffer);
   Result<Type> ElementOf(std::string_view word) const;
+  Result<TypeRef> ParseQuantized();  // quantized_type.cpp
+  Result<> ParseScale(Quantization& out);
   Result<std::vector<TypeRef>> ParseTypeList(char close, std::vector<AttributeRef>* attributes = nullptr);
   Result<std::vector<TypeRef>> ParseResultTypes(std::vector<AttributeRef>* attributes = nullptr);
   // "(T, T) -> T", or the types after an operation's colon.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "hlo_io/stablehlo/quantization.h"
 #include "hlo_io/stablehlo_text/parser.h"
 
 namespace krafla::stablehlo {
@@ -151,6 +152,8 @@ Result<TypeRef> TextParser::ParseTensor(bool buffer) {
   KRAFLA_ASSIGN(TypeRef element, ParseType());
   if (element->kind == Type::Kind::kElement) {
     out.element = element->element;
+    out.quantization = element->quantization;
+    if (auto fits = CheckQuantizedDims(out); !fits) return lex_.Error(fits.error().message());
   } else {
     out.kind = Type::Kind::kOther;
     out.text = "tensor of " + (element->text.empty() ? "another type" : element->text);
@@ -191,8 +194,9 @@ Result<TypeRef> TextParser::ParseType() {
     Type out;
     if (name == "stablehlo.token" || name == "mhlo.token") {
       out.kind = Type::Kind::kToken;
+    } else if (name == "quant.uniform" && lex_.Is('<')) {
+      return ParseQuantized();
     } else {
-      // Quantized types among them, "!quant.uniform<i8:f32, 0.1:-30>".
       out.kind = Type::Kind::kOther;
       out.text = "!" + std::string(name);
       if (lex_.Is('<')) {
