@@ -6,6 +6,9 @@ include(CMakePackageConfigHelpers)
 add_library(libkrafla SHARED ${PROJECT_SOURCE_DIR}/cmake/library.cpp)
 add_library(krafla::krafla ALIAS libkrafla)
 set_target_properties(libkrafla PROPERTIES OUTPUT_NAME krafla EXPORT_NAME krafla)
+if(WIN32)
+  set_target_properties(libkrafla PROPERTIES PREFIX "" IMPORT_PREFIX "" IMPORT_SUFFIX ".lib")  # krafla.dll and krafla.lib
+endif()
 # A Python wheel cannot hold the links that a version brings.
 if(NOT SKBUILD)
   set_target_properties(libkrafla PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
@@ -34,24 +37,13 @@ foreach(room IN LISTS whole)
   list(APPEND archives $<TARGET_FILE:${room}>)
 endforeach()
 target_link_options(libkrafla PRIVATE LINKER:--whole-archive ${archives} LINKER:--no-whole-archive)
-set(map ${PROJECT_BINARY_DIR}/krafla.map)
-file(READ ${PROJECT_SOURCE_DIR}/cmake/krafla.map exports)
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/krafla.map)
-if(private_names)
-  string(APPEND exports "/* For the programs of this version. */\nKRAFLA_PRIVATE {\n  global: ${private_names}\n};\n")
-endif()
-file(CONFIGURE OUTPUT ${map} @ONLY CONTENT "${exports}")
-target_link_options(libkrafla PRIVATE LINKER:--version-script=${map})
-# Its own calls of what it exports go straight there, as clang's do anyway.
-include(CheckLinkerFlag)
-check_linker_flag(CXX LINKER:-Bsymbolic-functions KRAFLA_SYMBOLIC_FUNCTIONS)
-if(KRAFLA_SYMBOLIC_FUNCTIONS)
-  target_link_options(libkrafla PRIVATE LINKER:-Bsymbolic-functions)
-endif()
+include(${CMAKE_CURRENT_LIST_DIR}/KraflaExports.cmake)
 set_target_properties(libkrafla PROPERTIES LINK_DEPENDS "${archives};${map}")
 
-install(TARGETS libkrafla EXPORT kraflaTargets COMPONENT library LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-  COMPONENT library NAMELINK_COMPONENT sdk)
+install(TARGETS libkrafla EXPORT kraflaTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT sdk
+  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT library
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT sdk)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/krafla ${PROJECT_BINARY_DIR}/generated/include/krafla
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT sdk FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 install(EXPORT kraflaTargets NAMESPACE krafla:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/krafla COMPONENT sdk)

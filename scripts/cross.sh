@@ -1,31 +1,31 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the command and the library for another machine, and checks recorded networks on it under an emulator.
+# Builds krafla for another machine and checks what was built on this one: recorded networks on the CPU and on lavapipe,
+# and the example in C against the library.
 #
-#   scripts/cross.sh aarch64 [--check-only]   arm64 Linux: Debian's cross compiler, the networks under qemu on the CPU
-#   scripts/cross.sh mingw                    Windows x64: mingw-w64; every file is compiled, nothing linked
+#   scripts/cross.sh aarch64 [--check-only]   Linux on arm64, under qemu
+#   scripts/cross.sh windows [--check-only]   Windows on x86-64, under wine
 #
-# Nothing of this machine changes: the packages, Debian 13's, are unpacked below .cache/cross (1.2 GB for arm64). Needs
-# an x86-64 Debian or Ubuntu with a C library as new as Debian 13's, apt-get, dpkg-deb, cmake, ninja and
-# glslangValidator. The build is in build/aarch64. KRAFLA_CROSS_JOBS is the number of processes of a build (1). The
-# last line says what was checked, and build/aarch64/checked says when.
+# The archive is what scripts/portable.sh builds; with --check-only it is the last one. Nothing of this machine changes:
+# emulators and drivers, Debian 13's, are unpacked below .cache/cross where this machine has none (0.8 GB for arm64, 0.7
+# GB for wine). Needs an x86-64 Debian or Ubuntu with apt-get, dpkg-deb, cmake and ninja. The last lines say what was
+# checked, and build/checked-TARGET when. Exit: 0 all passed, 1 something failed, 2 wrong usage.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 target=${1:-}
 case "$target" in
-  aarch64|mingw) shift ;;
+  aarch64|windows) shift ;;
   -h|--help) sed -n '3,/^[^#]/{s/^# \{0,1\}//p}' "$0"; exit 0 ;;
-  *) echo "cross.sh: aarch64 or mingw is expected, not '$target' (try --help)" >&2; exit 2 ;;
+  *) echo "cross.sh: aarch64 or windows is expected, not '$target' (try --help)" >&2; exit 2 ;;
 esac
 cross=$PWD/.cache/cross
-jobs=${KRAFLA_CROSS_JOBS:-1}
 say() { printf 'cross: %s\n' "$*" >&2; }
 
-# unpack ARCH FOLDER PACKAGE..: the packages with all that they need, below .cache/cross/FOLDER, by an apt with a state of
-# its own, which believes that nothing is installed.
+# unpack install|download ARCH FOLDER PACKAGE..: the packages, with all that they need or alone, below .cache/cross/FOLDER,
+# by an apt with a state of its own, which believes that nothing is installed.
 unpack() {
-  local arch=$1 folder=$cross/$2; shift 2
+  local how=$1 arch=$2 folder=$cross/$3; shift 3
   local list="$*"
   if [ "$(cat "$folder/packages" 2>/dev/null)" = "$list" ]; then return; fi
   local apt=$cross/apt-$arch
@@ -40,7 +40,9 @@ unpack() {
   say "fetching packages of $arch for $folder"
   apt-get "${options[@]}" update >"$apt/log" 2>&1
   rm -f "$apt"/archives/*.deb
-  apt-get "${options[@]}" --download-only install "$@" >>"$apt/log" 2>&1 || { tail -5 "$apt/log" >&2; exit 1; }
+  if [ "$how" = install ]; then how='--download-only install'; fi
+  # shellcheck disable=SC2086  # two words
+  (cd "$apt/archives" && apt-get "${options[@]}" $how "$@") >>"$apt/log" 2>&1 || { tail -5 "$apt/log" >&2; exit 1; }
   local package
   for package in "$apt"/archives/*.deb; do dpkg-deb -x "$package" "$folder"; done
   rm -f "$apt"/archives/*.deb
@@ -49,65 +51,78 @@ unpack() {
   printf '%s' "$list" >"$folder/packages"
 }
 
-# The unpacked compilers find their own libraries first, but the C library, which has to fit this machine's loader.
-with_tools() {
-  local libraries=$1/usr/lib/x86_64-linux-gnu
-  rm -f "$libraries"/{libc,libm,libmvec,libpthread,libdl,librt,libresolv,libnsl,libutil}.so.* "$libraries"/ld-linux*
-  LD_LIBRARY_PATH=$libraries "${@:2}"
-}
-
-build() { # NAME TOOLS-FOLDER TOOLCHAIN CMAKE-OPTION.. -- TARGET..
-  local name=$1 tools=$2 toolchain=$3; shift 3
-  local options=()
-  while [ $# -gt 0 ] && [ "$1" != -- ]; do options+=("$1"); shift; done
-  shift
-  with_tools "$tools" cmake -S . -B "build/$name" -G Ninja -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/toolchains/$toolchain.cmake" \
-    -DKRAFLA_CROSS="$cross" -DCMAKE_BUILD_TYPE=Release -DKRAFLA_TESTS=OFF -DKRAFLA_EXAMPLES=OFF -DKRAFLA_PJRT=OFF \
-    "${options[@]}" >"build/$name.log" 2>&1 || { tail -20 "build/$name.log" >&2; return 1; }
-  with_tools "$tools" ninja -C "build/$name" -j "$jobs" "$@"
-}
-
 mkdir -p "$cross" build
 case "$target" in
   aarch64)
-    unpack arm64 arm64 libc6-dev libstdc++-14-dev libhwy-dev zlib1g-dev libvulkan-volk-dev libvulkan-dev \
-      libvulkan-memory-allocator-dev nlohmann-json3-dev libcli11-dev libprotozero-dev libxxhash-dev spirv-headers
-    unpack amd64 tools g++-14-aarch64-linux-gnu qemu-user
-    # The linker scripts of the C library name files by where Debian would have put them.
-    sed -i 's,/usr/aarch64-linux-gnu/lib/,,g' "$cross"/tools/usr/aarch64-linux-gnu/lib/lib{c,m}.so
-    run=("$cross/tools/usr/bin/qemu-aarch64" -L "$cross/arm64" build/aarch64/krafla)
-    if [ "${1:-}" != --check-only ]; then
-      export PKG_CONFIG_LIBDIR=$cross/arm64/usr/lib/aarch64-linux-gnu/pkgconfig:$cross/arm64/usr/share/pkgconfig
-      export PKG_CONFIG_SYSROOT_DIR=$cross/arm64
-      build aarch64 "$cross/tools" aarch64-linux-gnu -DKRAFLA_ONEDNN=OFF -DKRAFLA_JIT=OFF -- krafla libkrafla
+    unpack install arm64 arm64 libc6 libvulkan1 mesa-vulkan-drivers
+    emulator=$(command -v qemu-aarch64 || true)
+    if [ -z "$emulator" ]; then
+      unpack install amd64 qemu qemu-user
+      emulator=$cross/qemu/usr/bin/qemu-aarch64
     fi
-    checked=$("${run[@]}" check tests/models -d cpu --quiet | tail -1)
-    say "krafla for arm64 Linux under qemu, tests/models on the CPU: $checked"
-    printf '%s %s\n' "$(date -u +%FT%TZ)" "$checked" >build/aarch64/checked
-    case "$checked" in *' 0 failed, 0 skipped') ;; *) exit 1 ;; esac
+    run() { "$emulator" -L "$cross/arm64" -E LD_LIBRARY_PATH="${libraries:-}" "$@"; }
+    # Mesa's manifest names the driver by where Debian would have put it; qemu looks below its own folder first.
+    export VK_DRIVER_FILES=$cross/arm64/usr/share/vulkan/icd.d/lvp_icd.json
+    pattern='krafla-*-linux-aarch64.tar.gz' program=bin/krafla library=lib/libkrafla.so compiler=.cache/portable-aarch64/bin/cc
+    # Under an emulator the driver's compiler takes minutes for a large network.
+    on_vulkan=(tests/models/mlp-tiny tests/models/lenet-tiny tests/models/bert-tiny)
     ;;
-  mingw)
-    unpack amd64 mingw g++-mingw-w64-x86-64-posix libz-mingw-w64-dev
-    # Debian has no mingw packages of these: headers of this machine say what the rooms are compiled against.
-    headers=$cross/w64-headers
-    mkdir -p "$headers"
-    for name in vulkan vk_video volk.h vk_mem_alloc.h nlohmann CLI protozero spirv hwy xxhash.h zlib.h zconf.h; do
-      for place in /usr/include /usr/include/volk /usr/include/vma "/usr/include/$(uname -m)-linux-gnu"; do
-        if [ -e "$place/$name" ]; then ln -sfn "$place/$name" "$headers/$name"; fi
-      done
-    done
-    generated=build/release/generated/include
-    [ -d "$generated" ] || { say "build the preset release first: its generated headers are needed"; exit 1; }
-    failed=0
-    mkdir -p build/mingw
-    while read -r source; do
-      options=(-std=c++23 -Isrc -Iinclude "-I$generated" -Ibuild/release/src/vk_runtime/shaders -isystem "$headers"
-        -Wall -Wextra -Wshadow -Werror -D_GLIBCXX_ASSERTIONS -DKRAFLA_HAVE_VULKAN '-DKRAFLA_VERSION="0"'
-        '-DKRAFLA_DEMO_DIR=""')
-      with_tools "$cross/mingw" "$cross/mingw/usr/bin/x86_64-w64-mingw32-g++-posix" "${options[@]}" -fsyntax-only "$source" \
-        || { failed=$((failed + 1)); say "$source does not compile"; }
-    done < <(find src tools -name '*.cpp' | grep -vE 'vma\.cpp|volk\.cpp|_posix\.cpp|native/x86|cpu_fallback/kernels' | sort)
-    say "mingw-w64: $failed files of src and tools do not compile; nothing was linked or run"
-    [ "$failed" = 0 ]
+  windows)
+    wine=$(command -v wine || command -v wine64 || true)
+    if [ -z "$wine" ]; then
+      unpack download amd64 wine wine64 libwine libz-mingw-w64 libunwind8
+      # Where they look for each other when they are not where Debian puts them.
+      ln -sfn . "$cross/wine/usr/share/wine/wine"
+      ln -sfn wineserver64 "$cross/wine/usr/lib/wine/wineserver"
+      zlib=$cross/wine/usr/x86_64-w64-mingw32/lib/zlib1.dll
+      cp "$zlib" "$cross/wine/usr/lib/x86_64-linux-gnu/wine/x86_64-windows/"
+      wine=$cross/wine/usr/lib/wine/wine64
+      export LD_LIBRARY_PATH=$cross/wine/usr/lib/x86_64-linux-gnu
+    fi
+    export WINEPREFIX=$cross/wineprefix WINEDEBUG=-all
+    run() { "$wine" "$@" | tr -d '\r'; }
+    "$wine" cmd /c exit >/dev/null 2>&1 || true  # makes the prefix
+    if [ -n "${zlib:-}" ]; then cp "$zlib" "$WINEPREFIX/drive_c/windows/system32/"; fi
+    pattern='krafla-*-windows-x86_64.tar.gz' program=bin/krafla.exe library=bin/krafla.dll compiler=.cache/portable-windows/bin/cc
+    on_vulkan=(tests/models)
     ;;
 esac
+
+if [ "${1:-}" != --check-only ]; then scripts/portable.sh "$target" --no-wheel; fi
+archive=$(find build/packages -name "$pattern" -printf '%T@ %p\n' 2>/dev/null | sort -n | tail -1 | cut -d' ' -f2-)
+[ -n "$archive" ] || { say "there is no archive build/packages/$pattern: run scripts/cross.sh $target"; exit 1; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+tar xf "$archive" -C "$work" --strip-components=1
+
+failed=0 checked=''
+check() { # WHAT COMMAND..: its last line says how many cases passed
+  local what=$1 line; shift
+  line=$("$@" | tail -1) || true
+  say "$what: $line"
+  checked+="$what: $line; "
+  case "$line" in
+    [1-9]*' passed, 0 failed, 0 skipped') ;;
+    *) failed=1 ;;
+  esac
+}
+check 'tests/models on the CPU' run "$work/$program" check tests/models -d cpu --quiet
+if [ -n "$(run "$work/$program" devices -q 2>/dev/null | grep vulkan || true)" ]; then
+  for models in "${on_vulkan[@]}"; do
+    check "$models on Vulkan" run "$work/$program" check "$models" -d vulkan --quiet
+  done
+else
+  say "not run on Vulkan: $target finds no device here"
+fi
+# The C interface of the library, by a program that is linked with it. Its own check is its exit code.
+frames=$work/${library%/*}/frames$([ "$target" = windows ] && printf .exe)
+"$compiler" -std=c99 -O1 -I"$work/include" examples/c/frames.c -o "$frames" -L"$work/lib" -lkrafla
+libraries=$work/lib
+if run "$frames" examples/digits/model/module.hlo 20 >"$work/frames" 2>&1; then
+  say "the example in C: $(tail -1 "$work/frames")"
+else
+  say "the example in C failed: $(tail -3 "$work/frames")"
+  failed=1
+fi
+printf '%s %s\n' "$(date -u +%FT%TZ)" "$checked" >"build/checked-$target"
+exit $failed

@@ -4,8 +4,9 @@
 # command, the libraries and the headers, and a Python wheel. They need nothing beyond the C library; Vulkan is opened
 # at run time.
 #
-#   scripts/portable.sh [x86_64|aarch64] [--no-wheel]
-#   scripts/portable.sh [x86_64|aarch64] --runtime    an archive of the library for apps that load compiled models alone
+#   scripts/portable.sh [x86_64|aarch64] [--no-wheel]   for Linux
+#   scripts/portable.sh windows                         an archive for Windows on x86-64
+#   scripts/portable.sh TARGET --runtime                an archive of the library for apps that load compiled models alone
 #
 # The packages are in build/packages. zig's clang compiles (from PyPI, into .cache/portable); Highway, zlib and AsmJit
 # are built from Debian's sources, whose checksums are below; headers are those that scripts/setup.sh installed. Nothing
@@ -17,14 +18,15 @@ cd "$(dirname "$0")/.."
 arch=x86_64 wheel=1 runtime=
 for argument; do
   case "$argument" in
-    x86_64|aarch64) arch=$argument ;;
+    x86_64|aarch64|windows) arch=$argument ;;
     --no-wheel) wheel= ;;
     --runtime) wheel='' runtime=-runtime ;;
     -h|--help) sed -n '3,/^[^#]/{s/^# \{0,1\}//p}' "$0"; exit 0 ;;
-    *) echo "portable.sh: x86_64, aarch64, --no-wheel or --runtime is expected, not '$argument' (try --help)" >&2; exit 2 ;;
+    *) echo "portable.sh: x86_64, aarch64, windows, --no-wheel or --runtime is expected, not '$argument' (try --help)" >&2; exit 2 ;;
   esac
 done
-target=$arch-linux-gnu.2.28
+target=$arch-linux-gnu.2.28 system=linux$runtime-$arch
+if [ "$arch" = windows ]; then target=x86_64-windows-gnu system=windows$runtime-x86_64 wheel=; fi
 portable=$PWD/.cache/portable-$arch sources=$PWD/.cache/portable-sources
 say() { printf 'portable: %s\n' "$*" >&2; }
 python=$(scripts/python_environment.sh portable)
@@ -79,21 +81,28 @@ build=build/portable$runtime-$arch
 options=("${toolchain[@]}" -DKRAFLA_TESTS=OFF -DKRAFLA_EXAMPLES=OFF -DKRAFLA_ONEDNN=OFF)
 if [ -n "$runtime" ]; then options+=(-DCMAKE_BUILD_TYPE=MinSizeRel -DKRAFLA_RUNTIME_ONLY=ON); fi
 say "building krafla for $target"
-cmake -S . -B "$build" "${options[@]}" -DKRAFLA_PACKAGE_SYSTEM="linux$runtime-$arch" -USKBUILD* >/dev/null
+cmake -S . -B "$build" "${options[@]}" -DKRAFLA_PACKAGE_SYSTEM="$system" -USKBUILD* >/dev/null
 cmake --build "$build"
 (cd "$build" && cpack -G TGZ >/dev/null)
-archive=$(ls -t "$PWD"/build/packages/krafla-*-linux"$runtime-$arch".tar.gz | head -1)
+archive=$(ls -t "$PWD"/build/packages/krafla-*-"$system".tar.gz | head -1)
 say "made $archive, $(stat -c %s "$archive") bytes"
 
-# Nothing beyond the C library, and nothing in that which is younger than the target says.
+# Nothing beyond the system, and nothing in the C library that is younger than the target says.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 tar xf "$archive" -C "$work" --strip-components=1
-for file in "$work"/bin/krafla "$work"/lib/libkrafla.so; do
+files=("$work"/bin/krafla "$work"/lib/libkrafla.so)
+if [ "$arch" = windows ]; then files=("$work"/bin/krafla.exe "$work"/bin/krafla.dll); fi
+for file in "${files[@]}"; do
   [ -e "$file" ] || { [ -n "$runtime" ] && continue; }
   "$python" - "$file" "${target#*gnu.}" <<'PYTHON'
 import re, subprocess, sys
-file, newest = sys.argv[1], tuple(map(int, sys.argv[2].split(".")))
+file = sys.argv[1]
+if file.endswith((".exe", ".dll")):
+    headers = subprocess.run(["objdump", "-p", file], capture_output=True, text=True, check=True).stdout
+    others = [n for n in re.findall(r"DLL Name: (.*)", headers) if not re.match(r"(?i)(kernel32|advapi32|api-ms-win-crt-.*)\.dll", n)]
+    sys.exit(f"portable: {file} needs {others}" if others else 0)
+newest = tuple(map(int, sys.argv[2].split(".")))
 dynamic = subprocess.run(["readelf", "-d", file], capture_output=True, text=True, check=True).stdout
 needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)
 others = [n for n in needed if not re.match(r"(libc|libm|libdl|libpthread|librt|ld-linux.*|libkrafla)\.so", n)]
@@ -104,7 +113,7 @@ if others or max(versions) > newest:
 PYTHON
 done
 if [ -n "$runtime" ]; then
-  say "libkrafla.so: $(stat -Lc %s "$work/lib/libkrafla.so") bytes"
+  say "${files[1]##*/}: $(stat -Lc %s "${files[1]}") bytes"
 elif [ "$arch" = "$(uname -m)" ]; then
   "$work/bin/krafla" check tests/models -d cpu --quiet
 fi

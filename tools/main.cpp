@@ -332,6 +332,7 @@ int UsageError(const CLI::App& app, const CLI::ParseError& error, const std::vec
 int RunCommand(int argc, char** argv) {
   CLI::App app{"krafla compiles HLO to SPIR-V and runs it on any Vulkan GPU, or on the CPU."};
   app.set_version_flag("--version", std::string("krafla ") + KRAFLA_VERSION);
+  app.allow_windows_style_options(false);  // "/a" is a path on every system
   app.require_subcommand(1);
   app.footer(Footer());
   Commands commands;

@@ -2,6 +2,9 @@
 # clang with its own C++ library, linked in, and the C library of a system and a version that KRAFLA_PORTABLE_TARGET
 # names (x86_64-linux-gnu.2.28). scripts/portable.sh makes the compilers and the libraries below KRAFLA_PORTABLE.
 set(CMAKE_SYSTEM_NAME Linux)
+if(KRAFLA_PORTABLE_TARGET MATCHES "windows")
+  set(CMAKE_SYSTEM_NAME Windows)
+endif()
 string(REGEX MATCH "^[^-]+" CMAKE_SYSTEM_PROCESSOR "${KRAFLA_PORTABLE_TARGET}")
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES KRAFLA_PORTABLE KRAFLA_PORTABLE_TARGET)
 set(CMAKE_C_COMPILER ${KRAFLA_PORTABLE}/bin/cc)

@@ -37,7 +37,7 @@
 
 #define KRAFLA_ABI_VERSION 3
 
-#if defined(__GNUC__)
+#if defined(__GNUC__) && !defined(_WIN32)
 #define KRAFLA_API __attribute__((visibility("default")))
 #else
 #define KRAFLA_API

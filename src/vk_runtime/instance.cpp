@@ -25,7 +25,7 @@ Result<> LoadVulkan() {
   if (loaded) return {};
   BindDriversToTheirOwnLlvm();
   if (volkInitialize() != VK_SUCCESS) {
-    return NotFound("The Vulkan loader (libvulkan.so.1) was not found. {}.", kHowToGetADriver);
+    return NotFound("The Vulkan loader (libvulkan.so.1, vulkan-1.dll on Windows) was not found. {}.", kHowToGetADriver);
   }
   loaded = true;
   return {};

@@ -152,6 +152,12 @@ Result<bool> Converter::ConvertQuantized(const Op& op, Body& body) {
     for (const Region& region : op.regions)
       for (ValueId argument : region.arguments)
         if (TypeRef type = TypeOfValue(argument); IsQuantized(type)) quantized.push_back(type);
+  const bool cast = op.name == "uniform_quantize" || op.name == "uniform_dequantize";
+  if (cast && quantized.empty()) {
+    for (const std::vector<ValueId>* values : {&op.operands, &op.results})
+      for (ValueId value : *values) KRAFLA_TRY(ShapeOfValue(value));  // of a kind that is not known
+    return InvalidArgument("'{}' has neither a quantized operand nor a quantized result.", op.name);
+  }
   if (quantized.empty() || takes == Takes::kAny) return false;
   const bool alike = std::ranges::all_of(quantized, [&](TypeRef t) { return SameParameters(*t, *quantized[0]); });
   if (takes == Takes::kAlike && alike) return false;
@@ -160,7 +166,6 @@ Result<bool> Converter::ConvertQuantized(const Op& op, Body& body) {
     return Unimplemented("'{}' is given arrays that are quantized in different ways.", op.name);
   }
 
-  const bool cast = op.name == "uniform_quantize" || op.name == "uniform_dequantize";
   if (cast && (op.operands.size() != 1 || op.results.size() != 1))
     return InvalidArgument("'{}' has {} operands and {} results.", op.name, op.operands.size(), op.results.size());
   Op plain = op;
