@@ -27,7 +27,7 @@ stages=(
   'asan||preset asan: every test under the address and undefined-behaviour sanitizers'
   'tsan||preset tsan: the tests with threads under the thread sanitizer'
   'new_op|ci|adding an operation takes the places that docs/adding-an-op.md names'
-  'runtime|ci|the library for apps that load compiled models alone, beside the whole one'
+  'runtime|ci|the libraries for apps that load compiled models alone, beside the whole one'
   'wheel||the Python wheel, installed and tried in a clean environment'
   'cliffs||times beside XLA:CPU, against bench/cliffs/baseline.json'
 )
@@ -89,7 +89,9 @@ stage_new_op() {
 stage_runtime() {
   [ -x build/release/examples/frames ] || skip 'build/release has no examples (stage release builds them)'
   cmake --preset runtime >/dev/null && cmake --build --preset runtime &&
-    tests/runtime_only.sh build/release/krafla build/runtime/libkrafla.so build/release/examples/frames
+    tests/runtime_only.sh build/release/krafla build/runtime/libkrafla.so build/release/examples/frames &&
+    cmake --preset runtime-vulkan >/dev/null && cmake --build --preset runtime-vulkan &&
+    tests/runtime_only.sh build/release/krafla build/runtime-vulkan/libkrafla.so build/release/examples/frames vulkan
 }
 stage_wheel() {
   local python=${PYTHON:-python3}

@@ -23,7 +23,7 @@ ALLOWED = {
     "passes": ["base", "numerics", "ir", "evaluator"],
     "cpu_fallback": ["base", "numerics", "ir", "plan", "evaluator"],
     "spirv_codegen": ["base", "numerics", "device", "ir", "plan"],
-    "runtime_only": ["hlo_io", "evaluator", "passes"],  # stands in for these
+    "runtime_only": ["hlo_io", "evaluator", "passes", "cpu_fallback"],  # stands in for these
     "api": ["base", "device", "ir", "hlo_io", "passes", "plan", "spirv_codegen", "vk_runtime", "cpu_fallback", "evaluator",
             "collectives", "xla_builder", "onnx"],
 }

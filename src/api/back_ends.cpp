@@ -5,7 +5,9 @@
 #include <mutex>
 #include <span>
 
+#ifdef KRAFLA_HAVE_CPU
 #include "api/cpu/cpu_client.h"
+#endif
 #ifdef KRAFLA_HAVE_VULKAN
 #include "api/vulkan/vulkan_client.h"
 #include "api/vulkan/vulkan_links.h"
@@ -14,7 +16,7 @@
 namespace krafla {
 namespace {
 
-// The CPU stands last: it is always there.
+// The CPU stands last: it is there wherever it was built.
 constexpr BackEnd kBackEnds[] = {
     {.name = "vulkan",
      .selectors = "vulkan, vulkan:1, vulkan:uuid=.., vulkan:pci=.., vulkan:type=discrete, vulkan:\"part of the name\"",
@@ -26,7 +28,14 @@ constexpr BackEnd kBackEnds[] = {
 #else
      .absent = "This krafla was built without Vulkan."},
 #endif
-    {.name = "cpu", .selectors = "cpu", .list = ListCpuDevices, .create = CreateCpuClient},
+    {.name = "cpu",
+     .selectors = "cpu",
+#ifdef KRAFLA_HAVE_CPU
+     .list = ListCpuDevices,
+     .create = CreateCpuClient},
+#else
+     .absent = "This krafla was built without the CPU back end."},
+#endif
 };
 
 struct RegisteredBackEnds {

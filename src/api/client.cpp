@@ -228,7 +228,7 @@ Result<std::vector<DeviceDescription>> ListDevices(std::string* why) {
   std::string missing;
   for (const BackEnd& b : BackEnds()) {
     if (!b.absent.empty()) {
-      missing = b.absent;
+      if (missing.empty()) missing = b.absent;
       continue;
     }
     Result<std::vector<DeviceDescription>> devices = b.list();
@@ -244,13 +244,17 @@ Result<std::shared_ptr<Client>> Client::Create(std::string_view selector, const 
   KRAFLA_TRY(CheckEnvironment());
   if (!selector.empty()) {
     KRAFLA_ASSIGN(const BackEnd chosen, BackEndOf(selector));
-    if (!chosen.absent.empty())
-      return NotFound("There is no device '{}'. {} Choose the device cpu.", selector, chosen.absent);
+    if (!chosen.absent.empty()) {
+      const std::vector<BackEnd> all = BackEnds();
+      const auto there = std::ranges::find_if(all, [](const BackEnd& b) { return b.absent.empty(); });
+      return NotFound("There is no device '{}'. {} Choose the device {}.", selector, chosen.absent, there->name);
+    }
     return chosen.create(selector, options, {});
   }
   std::string passed_over;
   for (const BackEnd& b : BackEnds()) {
     if (!b.absent.empty()) {
+      if (!passed_over.empty()) continue;
       KRAFLA_ASSIGN(const Validation validation, ValidationAskedFor());
       if (validation != Validation::kNone)
         return NotFound("{} There is no device that KRAFLA_VALIDATE could be meant for.", b.absent);

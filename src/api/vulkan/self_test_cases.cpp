@@ -1,86 +1,139 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/vulkan/self_test_cases.h"
 
+#include <algorithm>
 #include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
 
 #include "api/front_end.h"
-#include "base/thread_pool.h"
-#include "cpu_fallback/executor/cpu_kernel.h"
+#include "base/index.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "spirv_codegen/emit.h"
 
 namespace krafla {
 namespace {
 
+// What is stored in an array, as the number that it stands for: all of them are whole.
+using Numbers = std::vector<int64_t>;
+
+// Element `i` of a result of `x`, in the arithmetic of 64-bit integers that wraps around.
+using Answer = int64_t (*)(const Numbers& x, int64_t i);
+
+int64_t Wrapping(int64_t a, int64_t b, int64_t c) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b) + static_cast<uint64_t>(c));
+}
+int64_t SquareAndNumber(const Numbers& x, int64_t i) { return Wrapping(x[At(i)], x[At(i)], x[At(i)]); }
+int64_t NumberLessSquare(const Numbers& x, int64_t i) { return Wrapping(-x[At(i)], x[At(i)], x[At(i)]); }
+int64_t ReversedNegative(const Numbers& x, int64_t i) { return -x[x.size() - 1 - At(i)]; }
+int64_t ReversedDouble(const Numbers& x, int64_t i) { return 2 * x[x.size() - 1 - At(i)]; }
+
+constexpr int64_t kColumns = 256;
+int64_t RowSum(const Numbers& x, int64_t i) {
+  return std::accumulate(x.begin() + i * kColumns, x.begin() + (i + 1) * kColumns, int64_t{0});
+}
+int64_t RowMaximum(const Numbers& x, int64_t i) {
+  return *std::max_element(x.begin() + i * kColumns, x.begin() + (i + 1) * kColumns);
+}
+
+// x of kRows x kDepth times itself, or times its transpose.
+template <int64_t kRows, int64_t kDepth, bool kTransposed>
+int64_t Product(const Numbers& x, int64_t i) {
+  static_assert(kTransposed || kRows == kDepth);
+  const int64_t row = i / kRows, column = i % kRows;
+  int64_t sum = 0;
+  for (int64_t k = 0; k < kDepth; ++k)
+    sum += x[At(row * kDepth + k)] * x[At(kTransposed ? column * kDepth + k : k * kDepth + column)];
+  return sum;
+}
+
 struct Source {
   std::string_view feature, text;
+  Answer answer;
   bool (*has)(const DeviceFeatures&);
 };
 
 constexpr Source kSources[] = {
     {"bda",
      R"(HloModule bda ENTRY m { x = s32[1000] parameter(0) y = s32[1000] multiply(x, x) ROOT r = s32[1000] add(y, x) })",
-     [](const DeviceFeatures& f) { return f.buffer_device_address; }},
+     SquareAndNumber, [](const DeviceFeatures& f) { return f.buffer_device_address; }},
     {"subgroup", R"(HloModule subgroup
 add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
 ENTRY m { x = f32[64,256] parameter(0) z = f32[] constant(0) ROOT r = f32[64] reduce(x, z), dimensions={1}, to_apply=add })",
-     [](const DeviceFeatures&) { return true; }},
+     RowSum, [](const DeviceFeatures&) { return true; }},
     {"subgroup", R"(HloModule subgroup_max
 max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] maximum(a, b) }
 ENTRY m { x = f32[64,256] parameter(0) z = f32[] constant(-inf) ROOT r = f32[64] reduce(x, z), dimensions={1}, to_apply=max })",
-     [](const DeviceFeatures&) { return true; }},
+     RowMaximum, [](const DeviceFeatures&) { return true; }},
     {"storage8",
      R"(HloModule storage8 ENTRY m { x = s8[1003] parameter(0) y = s8[1003] negate(x) ROOT r = s8[1003] reverse(y), dimensions={0} })",
-     [](const DeviceFeatures& f) { return f.storage8; }},
+     ReversedNegative, [](const DeviceFeatures& f) { return f.storage8; }},
     {"storage16",
      R"(HloModule storage16 ENTRY m { x = f16[1003] parameter(0) y = f16[1003] add(x, x) ROOT r = f16[1003] reverse(y), dimensions={0} })",
-     [](const DeviceFeatures& f) { return f.storage16; }},
+     ReversedDouble, [](const DeviceFeatures& f) { return f.storage16; }},
     {"int64",
      R"(HloModule int64 ENTRY m { x = s64[512] parameter(0) y = s64[512] multiply(x, x) ROOT r = s64[512] subtract(x, y) })",
-     [](const DeviceFeatures& f) { return f.int64; }},
+     NumberLessSquare, [](const DeviceFeatures& f) { return f.int64; }},
     {"fp64",
      R"(HloModule fp64 ENTRY m { x = f64[512] parameter(0) y = f64[512] multiply(x, x) ROOT r = f64[512] subtract(x, y) })",
-     [](const DeviceFeatures& f) { return f.float64; }},
+     NumberLessSquare, [](const DeviceFeatures& f) { return f.float64; }},
     // Of odd sizes, so that edges are staged and finished too; then with whole tiles and a transposed operand, and
     // large enough for the two larger tiles.
     {"coopmat",
      R"(HloModule coopmat ENTRY m { x = f16[37,37] parameter(0) ROOT r = f32[37,37] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} })",
-     [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
+     Product<37, 37, false>, [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
     {"coopmat",
      R"(HloModule coopmat_bf16 ENTRY m { x = bf16[37,37] parameter(0) ROOT r = f32[37,37] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} })",
-     [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
+     Product<37, 37, false>, [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
     {"coopmat",
      R"(HloModule coopmat_s8 ENTRY m { x = s8[37,37] parameter(0) ROOT r = s32[37,37] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} })",
-     [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
+     Product<37, 37, false>, [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
     {"coopmat",
      R"(HloModule coopmat_tiles64 ENTRY m { x = f16[440,40] parameter(0) ROOT r = f32[440,440] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={1} })",
-     [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
+     Product<440, 40, true>, [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
     {"coopmat",
      R"(HloModule coopmat_tiles128 ENTRY m { x = f16[1000,40] parameter(0) ROOT r = f32[1000,1000] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={1} })",
-     [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
+     Product<1000, 40, true>, [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
     {"coopmat",
      R"(HloModule coopmat_u8 ENTRY m { x = u8[64,64] parameter(0) ROOT r = u32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={1} })",
-     [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
+     Product<64, 64, true>, [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
 };
 
-// Whole numbers from -3 to 4, as `type` stores them.
-std::vector<std::byte> Numbers(ElementType type, int64_t count) {
-  std::vector<std::byte> out(static_cast<std::size_t>(count * StorageBytes(type)));
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t v = (i * 5 + i / 7) % 8 - 3;
-    std::byte* to = out.data() + i * StorageBytes(type);
-    auto put = [&](auto value) { std::memcpy(to, &value, sizeof value); };
-    if (type == ElementType::kF32) put(static_cast<float>(v));
-    else if (type == ElementType::kF64) put(static_cast<double>(v));
-    else if (type == ElementType::kS64) put(v * 1'000'000'007);
-    else if (type == ElementType::kS32) put(static_cast<int32_t>(v * 1'000'003));
-    else if (type == ElementType::kS8 || type == ElementType::kU8) put(static_cast<int8_t>(v));
-    else if (type == ElementType::kBF16)
-      put(static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(v)) >> 16));
-    else if (type == ElementType::kF16) {
-      constexpr uint16_t kHalf[] = {0xC200, 0xC000, 0xBC00, 0x0000, 0x3C00, 0x4000, 0x4200, 0x4400};  // -3 .. 4
-      put(kHalf[v + 3]);
-    }
+// Whole numbers from -3 to 4, large multiples of them where the type has more bits, as `type` has them.
+int64_t NumberOf(ElementType type, int64_t i) {
+  const int64_t v = (i * 5 + i / 7) % 8 - 3;
+  if (type == ElementType::kS64) return v * 1'000'000'007;
+  if (type == ElementType::kS32) return v * 1'000'003;
+  if (type == ElementType::kU8) return v & 255;
+  return v;
+}
+
+uint16_t HalfOf(int64_t v) {
+  if (v == 0) return 0;
+  const auto magnitude = static_cast<uint64_t>(std::abs(v));
+  const int exponent = std::bit_width(magnitude) - 1;
+  return static_cast<uint16_t>((v < 0 ? 0x8000u : 0u) | static_cast<unsigned>(15 + exponent) << 10 |
+                               ((magnitude << (10 - exponent)) & 0x3FFu));
+}
+
+// `numbers` as arrays of `type` hold them.
+Result<std::vector<std::byte>> Stored(ElementType type, const Numbers& numbers) {
+  const auto bytes = static_cast<std::size_t>(StorageBytes(type));
+  std::vector<std::byte> out(numbers.size() * bytes);
+  std::byte* to = out.data();
+  auto put = [&](auto value) { std::memcpy(to, &value, sizeof value); };
+  using enum ElementType;
+  for (const int64_t v : numbers) {
+    if (type == kF64) put(static_cast<double>(v));
+    else if (type == kF32) put(static_cast<float>(v));
+    else if (type == kBF16) put(static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(v)) >> 16));
+    else if (type == kF16) put(HalfOf(v));
+    else if (type == kS64) put(v);
+    else if (type == kS32 || type == kU32) put(static_cast<uint32_t>(v));
+    else if (type == kS8 || type == kU8) put(static_cast<uint8_t>(v));
+    else return Internal("The self-test has no numbers of {}.", ElementTypeName(type));
+    to += bytes;
   }
   return out;
 }
@@ -111,15 +164,12 @@ Result<std::vector<vk::SelfTestCase>> CasesOf(const Source& source, const Device
   c.kernel.subgroup_size = code.subgroup_size;
   c.kernel.full_subgroups = code.full_subgroups;
   std::copy(emitted->dispatches[0].grid.begin(), emitted->dispatches[0].grid.end(), c.grid);
-  c.input = Numbers(kernel.bindings[0].storage, kernel.bindings[0].element_count);
-  c.expected.resize(
-      static_cast<std::size_t>(kernel.bindings[1].element_count * StorageBytes(kernel.bindings[1].storage)));
-  CpuKernelOptions cpu;
-  cpu.threads = SharedThreadPool().threads();
-  KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> reference, CompileKernel(kernel, cpu));
-  AlignedBytes scratch(static_cast<std::size_t>(reference->scratch_bytes()) + AlignedBytes::kAlignment);
-  std::byte* bindings[] = {c.input.data(), c.expected.data()};
-  KRAFLA_TRY(reference->Run(bindings, SharedThreadPool(), scratch.data()));
+  const plan::Binding &from = kernel.bindings[0], &to = kernel.bindings[1];
+  Numbers numbers(At(from.element_count)), answers(At(to.element_count));
+  for (int64_t i = 0; i < from.element_count; ++i) numbers[At(i)] = NumberOf(from.storage, i);
+  for (int64_t i = 0; i < to.element_count; ++i) answers[At(i)] = source.answer(numbers, i);
+  KRAFLA_ASSIGN(c.input, Stored(from.storage, numbers));
+  KRAFLA_ASSIGN(c.expected, Stored(to.storage, answers));
   std::vector<vk::SelfTestCase> out;
   out.push_back(std::move(c));
   return out;

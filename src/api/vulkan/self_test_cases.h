@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of the start-up self-test: small modules that lean on one feature each, with the CPU's answers. Values
-// are small whole numbers, so that every order of summation gives the same bits.
+// The kernels of the start-up self-test: small modules that lean on one feature each, with their answers,
+// which are computed as whole numbers and not by any kernel. Values are small, so that every order of summation gives
+// the same bits.
 #pragma once
 
 #include <vector>

@@ -106,7 +106,13 @@ Result<> VulkanExecutable::CompileHostKernels() {
     CpuKernelOptions cpu;
     cpu.threads = HostThreads().threads();
     cpu.evaluator = services_->evaluator_options();
-    KRAFLA_ASSIGN(host_kernels_[k], CompileKernel(plan_.kernels[k], cpu));
+    auto made = CompileKernel(plan_.kernels[k], cpu);
+    if (!made) {
+      const std::string& refusal = shared_->kernels.refusals[k];
+      return Failure(std::move(made).error().WithContext(
+          Format("while compiling kernel '{}', which the device does not take: {}", plan_.kernels[k].name, refusal)));
+    }
+    host_kernels_[k] = std::move(*made);
     host_scratch = std::max(host_scratch, host_kernels_[k]->scratch_bytes());
   }
   KRAFLA_ASSIGN(host_scratch_, HostBytes(static_cast<uint64_t>(host_scratch)));
