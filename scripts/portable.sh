@@ -6,6 +6,9 @@
 #
 #   scripts/portable.sh [x86_64|aarch64] [--no-wheel]   for Linux
 #   scripts/portable.sh windows                         an archive for Windows on x86-64
+#   scripts/portable.sh macos                           an archive for macOS on arm64
+#   scripts/portable.sh android                         an archive for Android on arm64, with the NDK (r29 or later) that
+#                                                       ANDROID_NDK_HOME names in the place of zig
 #   scripts/portable.sh TARGET --runtime                an archive of the library for apps that load compiled models alone
 #
 # The packages are in build/packages. zig's clang compiles (from PyPI, into .cache/portable); Highway, zlib and AsmJit
@@ -18,15 +21,21 @@ cd "$(dirname "$0")/.."
 arch=x86_64 wheel=1 runtime=
 for argument; do
   case "$argument" in
-    x86_64|aarch64|windows) arch=$argument ;;
+    x86_64|aarch64|windows|macos|android) arch=$argument ;;
     --no-wheel) wheel= ;;
     --runtime) wheel='' runtime=-runtime ;;
     -h|--help) sed -n '3,/^[^#]/{s/^# \{0,1\}//p}' "$0"; exit 0 ;;
-    *) echo "portable.sh: x86_64, aarch64, windows, --no-wheel or --runtime is expected, not '$argument' (try --help)" >&2; exit 2 ;;
+    *) echo "portable.sh: x86_64, aarch64, windows, macos, android, --no-wheel or --runtime is expected, not '$argument' (try --help)" >&2; exit 2 ;;
   esac
 done
 target=$arch-linux-gnu.2.28 system=linux$runtime-$arch
 if [ "$arch" = windows ]; then target=x86_64-windows-gnu system=windows$runtime-x86_64 wheel=; fi
+if [ "$arch" = macos ]; then target=aarch64-macos.13.3 system=macos$runtime-arm64 wheel=; fi
+if [ "$arch" = android ]; then
+  target=aarch64-linux-android29 system=android$runtime-arm64 wheel=
+  [ -e "${ANDROID_NDK_HOME:-}/build/cmake/android.toolchain.cmake" ] || {
+    echo "portable.sh: ANDROID_NDK_HOME has to name the folder of Android's NDK, r29 or later" >&2; exit 2; }
+fi
 portable=$PWD/.cache/portable-$arch sources=$PWD/.cache/portable-sources
 say() { printf 'portable: %s\n' "$*" >&2; }
 python=$(scripts/python_environment.sh portable)
@@ -35,6 +44,8 @@ zig=$("$python" -c 'import pathlib, ziglang; print(pathlib.Path(ziglang.__file__
 mkdir -p "$portable/bin" "$sources" build/packages
 for tool in cc c++; do printf '#!/bin/sh\nexec "%s" %s -target %s "$@"\n' "$zig" $tool "$target" >"$portable/bin/$tool"; done
 for tool in ar ranlib; do printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$zig" $tool >"$portable/bin/$tool"; done
+# CMake wants it, and has nothing for it to do (cmake/toolchains/portable.cmake).
+printf '#!/bin/sh\n' >"$portable/bin/install_name_tool"
 chmod +x "$portable"/bin/*
 
 # source NAME CHECKSUM PATH: unpacks a source archive of Debian's pool to $sources/NAME.
@@ -69,6 +80,7 @@ for name in nlohmann_json CLI11; do cp -ru /usr/share/cmake/$name "$portable/sha
 
 toolchain=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/toolchains/portable.cmake"
   -DKRAFLA_PORTABLE="$portable" -DKRAFLA_PORTABLE_TARGET="$target")
+if [ "$arch" = android ]; then toolchain+=(-DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/toolchains/android.cmake"); fi
 if [ "$(cat "$portable/built" 2>/dev/null)" != "$target $(sha256sum <cmake/portable/CMakeLists.txt)" ]; then
   say "building Highway, zlib and AsmJit for $target"
   cmake -S cmake/portable -B "build/portable-libraries-$arch" "${toolchain[@]}" -DKRAFLA_SOURCES="$sources" \
@@ -92,20 +104,32 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 tar xf "$archive" -C "$work" --strip-components=1
 files=("$work"/bin/krafla "$work"/lib/libkrafla.so)
+if [ "$arch" = macos ]; then files=("$work"/bin/krafla "$work"/lib/libkrafla.dylib); fi
 if [ "$arch" = windows ]; then files=("$work"/bin/krafla.exe "$work"/bin/krafla.dll); fi
 for file in "${files[@]}"; do
   [ -e "$file" ] || { [ -n "$runtime" ] && continue; }
   "$python" - "$file" "${target#*gnu.}" <<'PYTHON'
-import re, subprocess, sys
+import re, struct, subprocess, sys
 file = sys.argv[1]
 if file.endswith((".exe", ".dll")):
     headers = subprocess.run(["objdump", "-p", file], capture_output=True, text=True, check=True).stdout
     others = [n for n in re.findall(r"DLL Name: (.*)", headers) if not re.match(r"(?i)(kernel32|advapi32|api-ms-win-crt-.*)\.dll", n)]
     sys.exit(f"portable: {file} needs {others}" if others else 0)
+if "macos" in sys.argv[2]:  # Mach-O: the commands that load libraries, from mach-o/loader.h
+    data, at, others = open(file, "rb").read(), 32, []
+    for _ in range(struct.unpack_from("<I", data, 16)[0]):
+        command, size = struct.unpack_from("<II", data, at)
+        if command == 0xC:  # LC_LOAD_DYLIB
+            name = data[at + struct.unpack_from("<I", data, at + 8)[0]:at + size].split(b"\0")[0].decode()
+            others += [] if re.match(r"/usr/lib/lib(System\.B|resolv\.9)\.dylib$|@rpath/libkrafla\.", name) else [name]
+        at += size
+    sys.exit(f"portable: {file} needs {others}" if others else 0)
 newest = tuple(map(int, sys.argv[2].split(".")))
 dynamic = subprocess.run(["readelf", "-d", file], capture_output=True, text=True, check=True).stdout
 needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)
 others = [n for n in needed if not re.match(r"(libc|libm|libdl|libpthread|librt|ld-linux.*|libkrafla)\.so", n)]
+if "android" in sys.argv[2]:
+    sys.exit(f"portable: {file} needs {others}" if others else 0)
 text = subprocess.run(["readelf", "-V", file], capture_output=True, text=True, check=True).stdout
 versions = {tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([0-9.]+)", text)}
 if others or max(versions) > newest:
