@@ -124,12 +124,12 @@ if "macos" in sys.argv[2]:  # Mach-O: the commands that load libraries, from mac
             others += [] if re.match(r"/usr/lib/lib(System\.B|resolv\.9)\.dylib$|@rpath/libkrafla\.", name) else [name]
         at += size
     sys.exit(f"portable: {file} needs {others}" if others else 0)
-newest = tuple(map(int, sys.argv[2].split(".")))
 dynamic = subprocess.run(["readelf", "-d", file], capture_output=True, text=True, check=True).stdout
 needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)
 others = [n for n in needed if not re.match(r"(libc|libm|libdl|libpthread|librt|ld-linux.*|libkrafla)\.so", n)]
 if "android" in sys.argv[2]:
     sys.exit(f"portable: {file} needs {others}" if others else 0)
+newest = tuple(map(int, sys.argv[2].split(".")))
 text = subprocess.run(["readelf", "-V", file], capture_output=True, text=True, check=True).stdout
 versions = {tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([0-9.]+)", text)}
 if others or max(versions) > newest:
