@@ -105,6 +105,22 @@ TEST(FusionTest, WhatTwoKernelsNeedIsKeptWhereItIsNotCheap) {
   EXPECT_EQ(groups("add(x, y)"), "loop e n; loop u");
 }
 
+TEST(FusionTest, ConstantsAreNoArraysHoweverManyKernelsReadThem) {
+  // More products than FusionLimits::places, each of a matrix less the same eights.
+  std::string body =
+      "eight = f32[] constant(8)\n eights = f32[64,64] broadcast(eight), dimensions={}\n"
+      "x0 = f32[1,64] parameter(0)\n";
+  for (int i = 1; i <= 20; ++i)
+    body += Format(R"(w{0} = f32[64,64] parameter({0})
+  d{0} = f32[64,64] subtract(w{0}, eights)
+  x{0} = f32[1,64] dot(x{1}, d{0}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+)",
+                   i, i - 1);
+  const std::string groups = GroupsOf(body + "ROOT r = f32[1,64] negate(x20)");
+  EXPECT_EQ(groups.find("eights"), std::string::npos) << groups;
+  EXPECT_NE(groups.find("loop d7"), std::string::npos) << groups;
+}
+
 TEST(FusionTest, ReductionsOverTheSameRowsAreOne) {
   EXPECT_EQ(GroupsOf(kSoftmax), "reduce (m) (s) (e) r");
   FusionOptions options;

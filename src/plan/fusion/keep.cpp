@@ -115,7 +115,11 @@ KeptValue FusionPlanner::Inline(const Instruction& i, const Uses& mine) {
   KeptValue out;
   out.cost = ElementCost(i.opcode(), i.shape().element_type());
   const auto kept = [&](KeptWhy why) { return out.why = why, out; };
-  if (mine.many) return kept(out.cost == 0 && i.operand_count() == 0 ? KeptWhy::kInlined : KeptWhy::kManyPlaces);
+  // Iota, broadcasts of single constants: they take no buffer and next to no time in any kernel.
+  const bool is_nothing = out.cost == 0 && std::ranges::all_of(i.operands(), [](const Instruction* o) {
+                            return o->opcode() == Opcode::kConstant && o->shape().element_count() == 1;
+                          });
+  if (mine.many) return kept(is_nothing ? KeptWhy::kInlined : KeptWhy::kManyPlaces);
   // To decide at every index whether it holds an element costs more than to store an array with the zeros between.
   if (IsDilation(i))
     for (const Context& c : mine.contexts)
