@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 from krafla._abi import Cancelled, DeadlineExceeded, Error, InvalidArgument, NotFound, OutOfMemory, Unimplemented
 
 if TYPE_CHECKING:
+    from krafla._buffer import Buffer, Client
     from krafla._model import Model, Profile, Run, Step, Tensor, devices, load
 
-__all__ = ["Cancelled", "DeadlineExceeded", "Error", "InvalidArgument", "Model", "NotFound", "OutOfMemory", "Profile",
-           "Run", "Step", "Tensor", "Unimplemented", "__version__", "command_path", "devices", "include_path",
+__all__ = ["Buffer", "Cancelled", "Client", "DeadlineExceeded", "Error", "InvalidArgument", "Model", "NotFound",
+           "OutOfMemory", "Profile", "Run", "Step", "Tensor", "Unimplemented", "__version__", "command_path", "devices", "include_path",
            "library_path", "load", "pjrt_library_path", "run"]
 __version__ = "0.1.0"
 
@@ -27,7 +28,7 @@ _HERE = pathlib.Path(__file__).resolve().parent
 
 def __getattr__(name: str) -> Any:
     """What needs numpy, which the rest of the package does without."""
-    if name in ("Model", "Profile", "Run", "Step", "Tensor", "devices", "load"):
+    if name in ("Buffer", "Client", "Model", "Profile", "Run", "Step", "Tensor", "devices", "load"):
         try:
             from krafla import _model
         except ModuleNotFoundError as error:

@@ -89,6 +89,10 @@ class Memory(Structure):  # krafla_input and krafla_output
     _fields_ = [("data", c_void_p), ("size", c_size_t)]
 
 
+class BufferInput(Structure):
+    _fields_ = [("buffer", c_void_p), ("donated", c_int32), ("reserved", c_int32)]
+
+
 # name: (what it gives, what it takes); "status" is a krafla_status*, raised unless NULL.
 _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "abi_version": (c_uint32, []),
@@ -126,6 +130,14 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "submission_wait": ("status", [c_void_p, c_int64]),
     "submission_cancel": (None, [c_void_p]),
     "submission_free": (None, [c_void_p]),
+    "buffer_create": ("status", [c_void_p, c_int32, POINTER(c_int64), c_size_t, c_void_p, c_size_t, c_int32, RELEASE,
+                                 c_void_p, POINTER(c_void_p)]),
+    "buffer_info": ("status", [c_void_p, POINTER(TensorInfo)]),
+    "buffer_wait": ("status", [c_void_p]),
+    "buffer_read": ("status", [c_void_p, c_void_p, c_size_t]),
+    "buffer_free": (None, [c_void_p]),
+    "session_run_buffers": ("status", [c_void_p, POINTER(BufferInput), c_size_t, POINTER(c_void_p), c_size_t,
+                                       POINTER(RunOptions)]),
     "cancel_create": ("status", [POINTER(c_void_p)]),
     "cancel_request": (None, [c_void_p]),
     "cancel_free": (None, [c_void_p]),

@@ -10,31 +10,12 @@ import math
 import os
 import threading
 from concurrent import futures
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
 from krafla import _abi
-
-# By the names that krafla_type_name has. Types that numpy lacks come from ml_dtypes, where it is installed.
-_NUMPY = {"pred": "bool", "s8": "int8", "s16": "int16", "s32": "int32", "s64": "int64", "u8": "uint8", "u16": "uint16",
-          "u32": "uint32", "u64": "uint64", "f16": "float16", "f32": "float32", "f64": "float64", "c64": "complex64",
-          "c128": "complex128"}
-_ML_DTYPES = {"bf16": "bfloat16", "f8e5m2": "float8_e5m2", "f8e4m3fn": "float8_e4m3fn",
-              "f8e4m3b11fnuz": "float8_e4m3b11fnuz", "f8e5m2fnuz": "float8_e5m2fnuz", "f8e4m3fnuz": "float8_e4m3fnuz",
-              "f8e4m3": "float8_e4m3", "f8e3m4": "float8_e3m4", "f8e8m0fnu": "float8_e8m0fnu",
-              "f4e2m1fn": "float4_e2m1fn", "s4": "int4", "u4": "uint4", "s2": "int2", "u2": "uint2"}
-
-
-def _dtype_of(name: str, size: int) -> np.dtype:
-    """The bits as unsigned integers where no package has the type."""
-    if name in _NUMPY:
-        return np.dtype(_NUMPY[name])
-    try:
-        import ml_dtypes
-        return np.dtype(getattr(ml_dtypes, _ML_DTYPES[name]))
-    except (ImportError, KeyError, AttributeError):
-        return np.dtype(f"uint{8 * size}")
+from krafla._buffer import Buffer, Client, Handle, dtype_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +69,7 @@ _library: _abi.Library | None = None
 _library_lock = threading.Lock()
 
 
-def _load_library() -> _abi.Library:
+def load_library() -> _abi.Library:
     global _library
     with _library_lock:
         if _library is None:
@@ -97,22 +78,10 @@ def _load_library() -> _abi.Library:
         return _library
 
 
-class _Handle:
-    """A handle of the C interface, freed when nobody has it any more."""
-
-    def __init__(self, free: Callable[[ctypes.c_void_p], None]):
-        self.pointer = ctypes.c_void_p()
-        self._free = free
-
-    def __del__(self) -> None:
-        if self.pointer:
-            self._free(self.pointer)
-
-
 def devices() -> list[tuple[str, str]]:
     """(selector, description) of the devices that are here, best first."""
-    library = _load_library()
-    listed = _Handle(library.devices_free)
+    library = load_library()
+    listed = Handle(library.devices_free)
     library.devices_list(ctypes.byref(listed.pointer))
     return [(library.devices_selector(listed.pointer, i).decode(), library.devices_description(listed.pointer, i).decode())
             for i in range(library.devices_count(listed.pointer))]
@@ -123,7 +92,7 @@ class Run(futures.Future):
 
     def __init__(self, library: _abi.Library) -> None:
         super().__init__()
-        self._cancel_handle = _Handle(library.cancel_free)
+        self._cancel_handle = Handle(library.cancel_free)
         self._library = library
         library.cancel_create(ctypes.byref(self._cancel_handle.pointer))
 
@@ -149,8 +118,9 @@ def _end_runs() -> None:
 class Model:
     """A program made ready for a device. Made by krafla.load; may be called by several threads at once."""
 
-    def __init__(self, library: _abi.Library, client: _Handle, session: _Handle):
-        self._library, self._client, self._session = library, client, session
+    def __init__(self, client: Client, session: Handle):
+        library = client._library
+        self.client, self._library, self._session = client, library, session
         self.inputs: tuple[Tensor, ...] = self._tensors(library.session_input_count, library.session_input)
         self.outputs: tuple[Tensor, ...] = self._tensors(library.session_output_count, library.session_output)
         self._pending: dict[int, Any] = {}  # what runs in the background use, by number
@@ -165,7 +135,7 @@ class Model:
             info_of(self._session.pointer, i, ctypes.byref(info))
             name = self._library.type_name(info.type).decode()
             out.append(Tensor(info.name.decode(errors="replace"), tuple(info.dims[: info.rank]),
-                              _dtype_of(name, self._library.type_bytes(info.type)), name))
+                              dtype_of(name, self._library.type_bytes(info.type)), name))
         return tuple(out)
 
     @property
@@ -175,7 +145,7 @@ class Model:
 
     @property
     def device(self) -> str:
-        return self._library.client_selector(self._client.pointer).decode()
+        return self.client.device
 
     def __repr__(self) -> str:
         return (f"krafla.Model({', '.join(map(str, self.inputs))} -> {', '.join(map(str, self.outputs))}; "
@@ -300,6 +270,26 @@ class Model:
             raise
         return run
 
+    def run_buffers(self, *args: Any, donate: Collection[int] = (), timeout: float | None = None) -> tuple[Buffer, ...]:
+        """Runs once on arrays that stay on the device: all inputs in their order, as buffers (krafla.Buffer) or as what
+        calling the model takes. Gives a buffer for each output, maybe before the device is done. `donate`: the places
+        of inputs that nobody reads any more; an output that takes the place of one is written into its memory."""
+        if len(args) != len(self.inputs):
+            raise TypeError(f"The model takes {len(self.inputs)} inputs, {len(args)} were given.")
+        buffers = [a if isinstance(a, Buffer) else self.client.put(self._array(t, a), type=t.type)
+                   for t, a in zip(self.inputs, args)]
+        given = (_abi.BufferInput * len(buffers))(*((b._handle.pointer.value, i in donate, 0)
+                                                    for i, b in enumerate(buffers)))
+        made = (ctypes.c_void_p * len(self.outputs))()
+        options = _abi.RunOptions(timeout_us=self._micros(timeout))
+        self._library.session_run_buffers(self._session.pointer, given, len(buffers), made, len(self.outputs),
+                                          ctypes.byref(options))
+        handles = []
+        for pointer in made:
+            handles.append(Handle(self._library.buffer_free))
+            handles[-1].pointer = ctypes.c_void_p(pointer)
+        return tuple(Buffer(self._library, handle) for handle in handles)
+
     def warm(self, timeout: float | None = None) -> None:
         """One run on zeros, so that the next is as fast as all others."""
         options = _abi.RunOptions(timeout_us=self._micros(timeout))
@@ -307,29 +297,32 @@ class Model:
 
     def profile(self, runs: int = 10) -> Profile:
         """Where the time of a run on zeros goes. Of a model that was loaded with profile=True."""
-        text = _Handle(self._library.text_free)
+        text = Handle(self._library.text_free)
         self._library.session_profile(self._session.pointer, runs, ctypes.byref(text.pointer))
         document = json.loads(self._library.text_data(text.pointer))
         return Profile(document["run_ms"], tuple(Step(**s) for s in document["steps"]))
 
 
-def load(program: str | os.PathLike[str] | bytes, device: str = "", *, threads: int = 0, concurrent_runs: int = 0,
-         shapes: Mapping[str, Sequence[int]] | None = None, strict: bool = False, profile: bool = False,
-         cache_folder: str | os.PathLike[str] | None = None, memory_limit: int = 0,
+def load(program: str | os.PathLike[str] | bytes, device: str | Client = "", *, threads: int = 0,
+         concurrent_runs: int = 0, shapes: Mapping[str, Sequence[int]] | None = None, strict: bool = False,
+         profile: bool = False, cache_folder: str | os.PathLike[str] | None = None, memory_limit: int = 0,
          progress: Callable[[int, int], None] | None = None) -> Model:
     """Makes a program ready: a path, or the bytes, of HLO text, a HloModuleProto, StableHLO, ONNX or a compiled model.
 
-    device: "cpu", "vulkan", "vulkan:1", ..; "" is the best one here. threads: of the CPU's kernels; 0: as many as there
-    are processors. concurrent_runs: how many threads may be in the model at once on the CPU. shapes: of inputs of which
-    the program leaves sizes open, by name. strict: refuse a program of which a step is not taken by the device.
-    profile: Model.profile may be called. progress(done, total): told of kernels that are ready.
+    device: "cpu", "vulkan", "vulkan:1", ..; "" is the best one here; or a Client, with options of its own, which several
+    models share with their buffers. threads: of the CPU's kernels; 0: as many as there are processors. concurrent_runs:
+    how many threads may be in the model at once on the CPU. shapes: of inputs of which the program leaves sizes open, by
+    name. strict: refuse a program of which a step is not taken by the device. profile: Model.profile may be called.
+    progress(done, total): told of kernels that are ready.
     """
-    library = _load_library()
-    client, session = _Handle(library.client_free), _Handle(library.session_free)
-    client_options = _abi.ClientOptions(threads=threads, memory_limit=memory_limit)
-    if cache_folder is not None:
-        client_options.cache_folder = os.fsencode(cache_folder)
-    library.client_create(device.encode(), ctypes.byref(client_options), ctypes.byref(client.pointer))
+    if isinstance(device, Client):
+        if threads or cache_folder is not None or memory_limit:
+            raise TypeError("threads, cache_folder and memory_limit are the client's; this program is loaded by one.")
+        client = device
+    else:
+        client = Client(device, threads=threads, cache_folder=cache_folder, memory_limit=memory_limit)
+    library = client._library
+    session = Handle(library.session_free)
     options = _abi.SessionOptions(strict=strict, concurrent_runs=concurrent_runs, for_profile=profile)
     if progress is not None:
         options.progress = _abi.PROGRESS(lambda done, total, _user: progress(done, total))
@@ -339,8 +332,9 @@ def load(program: str | os.PathLike[str] | bytes, device: str = "", *, threads: 
     options.input_sizes_count = len(given)
     if isinstance(program, (bytes, bytearray, memoryview)):
         data = bytes(program)
-        library.session_load_bytes(client.pointer, data, len(data), ctypes.byref(options), ctypes.byref(session.pointer))
+        library.session_load_bytes(client._handle.pointer, data, len(data), ctypes.byref(options),
+                                   ctypes.byref(session.pointer))
     else:
-        library.session_load_file(client.pointer, os.fsencode(program), ctypes.byref(options),
+        library.session_load_file(client._handle.pointer, os.fsencode(program), ctypes.byref(options),
                                   ctypes.byref(session.pointer))
-    return Model(library, client, session)
+    return Model(client, session)

@@ -36,6 +36,15 @@ ENTRY main {
 }"""
 
 
+STEP = b"""HloModule step, input_output_alias={ {0}: (0, {}, may-alias) }
+ENTRY main {
+  x = f32[4096] parameter(0)
+  y = bf16[] parameter(1)
+  w = f32[] convert(y)
+  b = f32[4096] broadcast(w), dimensions={}
+  s = f32[4096] add(x, b)
+  ROOT t = (f32[4096], bf16[]) tuple(s, y)
+}"""
 OPEN = b"""module { func.func public @main(%x: tensor<?x3xf32>) -> tensor<?x3xf32> {
   %0 = stablehlo.add %x, %x : tensor<?x3xf32>
   return %0 : tensor<?x3xf32> } }"""
@@ -93,6 +102,37 @@ def check_refusals(model):
     assert krafla.load(OPEN, DEVICE, shapes={"0": (2, 3)})(x[:2]).shape == (2, 3)
 
 
+def check_buffers():
+    client = krafla.Client(DEVICE)
+    step, again = client.load(STEP), krafla.load(STEP, client)
+    assert step.client is client and client.device == step.device and client.device in repr(client)
+    x, two = client.put(np.arange(4096, dtype=np.float32)), client.put(np.uint16(0x4000), type="bf16")
+    assert repr(x) == "krafla.Buffer(f32[4096])" and two.type == "bf16" and two.shape == ()
+    for model in (step, again, step):  # of one client: no copies between them
+        last = x
+        x, same = model.run_buffers(x, two, donate=[0])
+        x.wait()
+        assert same.numpy().tobytes() == b"\x00\x40"
+        raises(krafla.Error, last.numpy)
+    np.testing.assert_array_equal(np.asarray(x), np.arange(4096, dtype=np.float32) + 6)
+    kept, _ = step.run_buffers(np.zeros(4096, np.float32), two)  # arrays of the host's beside buffers
+    np.testing.assert_array_equal(kept.numpy(), np.full(4096, 2, np.float32))
+    np.testing.assert_array_equal(step.run_buffers(kept, two)[0].numpy(), kept.numpy() + 2)  # not donated: still there
+    shared = np.ones(4096, np.float32)
+    before = sys.getrefcount(shared)
+    held = client.put(shared, share=True)
+    np.testing.assert_array_equal(step.run_buffers(held, two)[0].numpy(), shared + 2)
+    del held
+    assert sys.getrefcount(shared) == before, "the library has let go of the array"
+    assert client.put(np.zeros((0, 3), np.int8)).numpy().shape == (0, 3)
+    raises(TypeError, lambda: step.run_buffers(x))
+    raises(TypeError, lambda: client.put(np.array(["a"])))
+    raises(TypeError, lambda: client.put(np.zeros(3, np.uint8), type="bf16"))
+    raises(krafla.InvalidArgument, lambda: step.run_buffers(two, two))
+    raises(TypeError, lambda: krafla.load(STEP, client, threads=2))
+    raises(krafla.OutOfMemory, lambda: krafla.Client(DEVICE, memory_limit=64).put(np.zeros(64)))
+
+
 def check_ends():
     model = krafla.load(FOREVER, DEVICE)
     x = np.zeros((64, 64), np.float32)
@@ -133,6 +173,7 @@ def main():
     check_calls(model)
     check_refusals(model)
     check_threads(model)
+    check_buffers()
     check_ends()
     model.warm()
     told = []
