@@ -182,7 +182,7 @@ def check_features(command, path, number, names):
 
 def check_flags_alone(command, documents):
     flags = set().union(*command.flags.values())
-    for text in code("tests", "bench", "scripts", "tools", "plugins").values():
+    for text in code("tests", "bench", "scripts", "tools", "plugins", "examples").values():
         flags |= set(re.findall(r"(?<![\w-])--[a-z][\w-]+", text))
     for d in documents:
         for number, text in d.spans:

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a checkpoint's config.json says of the network, in one form for all families."""
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from checkpoint import CheckpointError
+
+# The families, by config.json's model_type. Gemma 3 with pictures holds the text model's configuration in text_config.
+FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "gpt2")
+PICTURES = {"gemma3": "gemma3_text"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Rope:
+    """Rotary position embeddings: the angles that a position turns by, and what cosine and sine are multiplied by."""
+    frequencies: tuple[float, ...]
+    factor: float = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Layer:
+    rope: Rope | None
+    window: int | None  # how many positions back a token sees, itself included; None: all
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    family: str
+    vocabulary: int
+    width: int
+    inner: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    positions: int  # the most that the model was made for
+    layers: tuple[Layer, ...]
+    activation: str             # of the feed-forward part: "silu", "gelu_tanh", "gelu", "relu"
+    is_gated: bool              # its inner values are multiplied by a second product
+    norm: str                   # "rms", "layer"
+    norm_epsilon: float
+    norm_offset: float          # added to a norm's weights
+    attention_scale: float
+    is_tied: bool               # the head is the embedding
+    has_head_norms: bool        # queries and keys are normed, head by head
+    has_post_norms: bool        # what attention and the feed-forward part give is normed
+    embedding_scale: float = 1.0
+    attention_cap: float | None = None  # cap * tanh(score / cap)
+    logit_cap: float | None = None
+
+
+def _get(config: dict, *names: str, default=None):
+    """The first that is there and not null; an error where there is neither one nor a default."""
+    for name in names:
+        if config.get(name) is not None:
+            return config[name]
+    if default is None:
+        raise CheckpointError(f"config.json has no {' or '.join(names)}.")
+    return default
+
+
+def _positive(config: dict, *names: str, default=None) -> int:
+    value = _get(config, *names, default=default)
+    if not isinstance(value, int) or not 0 < value < 2**31:
+        raise CheckpointError(f"config.json has {names[0]} {value!r}; it is a whole number above 0.")
+    return value
+
+
+def _yarn(rope: dict, plain: np.ndarray, base: float, size: int, positions: int) -> Rope:
+    """https://arxiv.org/abs/2309.00071: high frequencies as they are, low ones divided by the factor, a ramp between."""
+    factor = float(rope["factor"])
+    original = rope.get("original_max_position_embeddings") or positions
+
+    def turns(rotations: float) -> float:
+        return size * math.log(original / (rotations * 2 * math.pi)) / (2 * math.log(base))
+    low, high = turns(rope.get("beta_fast") or 32), turns(rope.get("beta_slow") or 1)
+    if rope.get("truncate", True):
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, size - 1)
+    ramp = np.clip((np.arange(size // 2) - low) / max(high - low, 0.001), 0, 1)
+
+    def magnitude(scale: float) -> float:
+        return 0.1 * scale * math.log(factor) + 1.0 if factor > 1 else 1.0
+    attention = rope.get("attention_factor")
+    if attention is None:
+        both = rope.get("mscale") and rope.get("mscale_all_dim")
+        attention = magnitude(rope["mscale"]) / magnitude(rope["mscale_all_dim"]) if both else magnitude(1.0)
+    return Rope(tuple(plain / factor * ramp + plain * (1 - ramp)), float(attention))
+
+
+def _llama3(rope: dict, plain: np.ndarray) -> Rope:
+    """Llama 3.1: wavelengths beyond the original context are divided by the factor, those in between blended."""
+    factor, original = float(rope["factor"]), rope["original_max_position_embeddings"]
+    low, high = float(rope["low_freq_factor"]), float(rope["high_freq_factor"])
+    share = np.clip((original * plain / (2 * math.pi) - low) / (high - low), 0, 1)
+    return Rope(tuple((1 - share) * plain / factor + share * plain))
+
+
+def make_rope(rope: dict, base: float, size: int, positions: int) -> Rope:
+    if size % 2:
+        raise CheckpointError(f"Heads have {size} elements; rotary embeddings need an even number.")
+    plain = base ** (-np.arange(0, size, 2, dtype=np.float64) / size)
+    kind = rope.get("rope_type") or rope.get("type") or "default"
+    try:
+        if kind == "default":
+            return Rope(tuple(plain))
+        if kind == "linear":
+            return Rope(tuple(plain / float(rope["factor"])))
+        if kind == "llama3":
+            return _llama3(rope, plain)
+        if kind == "yarn":
+            return _yarn(rope, plain, base, size, positions)
+        if kind == "factors":  # of a GGUF file: what each frequency is divided by
+            return Rope(tuple(plain / np.asarray(rope["factors"], np.float64)))
+    except KeyError as error:
+        raise CheckpointError(f"config.json's rope scaling '{kind}' has no {error.args[0]}.") from None
+    raise CheckpointError(f"config.json has rope scaling '{kind}'; default, linear, llama3 and yarn are supported.")
+
+
+def _ropes(config: dict, size: int, positions: int, family: str) -> dict[str, Rope]:
+    """For layers with full attention and with a sliding window."""
+    given = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    base = config.get("rope_theta") or 10000.0
+    if "full_attention" in given or "sliding_attention" in given:  # for each kind of layer, as transformers 5 writes it
+        out = {}
+        for kind in ("full_attention", "sliding_attention"):
+            one = given.get(kind) or {}
+            out[kind] = make_rope(one, float(one.get("rope_theta") or base), size, positions)
+        return out
+    full = make_rope(given, float(given.get("rope_theta") or base), size, positions)
+    if family == "gemma3_text":
+        return {"full_attention": full,
+                "sliding_attention": make_rope({}, float(config.get("rope_local_base_freq") or 10000.0), size, positions)}
+    return {"full_attention": full, "sliding_attention": full}
+
+
+def _kinds(config: dict, count: int, family: str) -> list[str]:
+    """Of each layer: which attention it has."""
+    window = config.get("sliding_window")
+    if not window or not config.get("use_sliding_window", family not in ("qwen2", "qwen3")):
+        return ["full_attention"] * count
+    kinds = config.get("layer_types")
+    if kinds is not None:
+        if len(kinds) != count or any(k not in ("full_attention", "sliding_attention") for k in kinds):
+            raise CheckpointError(f"config.json's layer_types are {kinds}; it needs {count} of 'full_attention' and "
+                                  "'sliding_attention'.")
+        return list(kinds)
+    if family == "gemma2":
+        full = [i % 2 == 1 for i in range(count)]
+    elif family == "gemma3_text":
+        every = config.get("sliding_window_pattern") or 6
+        full = [(i + 1) % every == 0 for i in range(count)]
+    elif family in ("qwen2", "qwen3"):
+        full = [i < config.get("max_window_layers", 28) for i in range(count)]
+    else:
+        full = [False] * count
+    return ["full_attention" if f else "sliding_attention" for f in full]
+
+
+def _gpt2(config: dict) -> Config:
+    width, heads = _positive(config, "n_embd"), _positive(config, "n_head")
+    if config.get("scale_attn_by_inverse_layer_idx") or config.get("add_cross_attention"):
+        raise CheckpointError("config.json asks for attention scaled by layers or across sequences, which is not supported.")
+    return Config("gpt2", _positive(config, "vocab_size"), width, config.get("n_inner") or 4 * width, heads, heads,
+                  width // heads, _positive(config, "n_positions", "n_ctx"),
+                  (Layer(None, None),) * _positive(config, "n_layer"), activation_of(config, "activation_function"), False,
+                  "layer", float(_get(config, "layer_norm_epsilon", default=1e-5)), 0.0,
+                  (width // heads) ** -0.5 if config.get("scale_attn_weights", True) else 1.0,
+                  config.get("tie_word_embeddings", True), False, False)
+
+
+def activation_of(config: dict, *names: str) -> str:
+    name = _get(config, *names)
+    known = {"silu": "silu", "swish": "silu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
+             "gelu_fast": "gelu_tanh", "gelu": "gelu", "relu": "relu"}
+    if name not in known:
+        raise CheckpointError(f"config.json has the activation '{name}'; {', '.join(known)} are supported.")
+    return known[name]
+
+
+def read_config(config: dict) -> Config:
+    family = config.get("model_type")
+    if family in PICTURES:
+        family = PICTURES[family]
+        config = {**config.get("text_config", {}), "model_type": family}
+    if family not in FAMILIES:
+        raise CheckpointError(f"config.json has model_type {family!r}; {', '.join(FAMILIES)} and gemma3 are supported.")
+    if config.get("quantization_config"):
+        method = config["quantization_config"].get("quant_method")
+        raise CheckpointError(f"The checkpoint is quantised by '{method}'; take the one with plain weights, or a GGUF file.")
+    if family == "gpt2":
+        return _gpt2(config)
+    gemma = family.startswith("gemma")
+    width, heads = _positive(config, "hidden_size"), _positive(config, "num_attention_heads")
+    size = _positive(config, "head_dim", default=256 if gemma else 128 if family == "qwen3" else width // heads)
+    kv_heads = _positive(config, "num_key_value_heads", default=heads)
+    if heads % kv_heads:
+        raise CheckpointError(f"config.json has {heads} heads for {kv_heads} of keys and values, which do not divide them.")
+    positions = _positive(config, "max_position_embeddings", default=8192 if gemma else 2048)
+    count = _positive(config, "num_hidden_layers")
+    ropes = _ropes(config, size, positions, family)
+    window = config.get("sliding_window")
+    layers = tuple(Layer(ropes[kind], window if kind == "sliding_attention" else None)
+                   for kind in _kinds(config, count, family))
+    scale = size ** -0.5
+    if family in ("gemma2", "gemma3_text"):
+        scale = float(_get(config, "query_pre_attn_scalar", default=256)) ** -0.5
+    activation = "gelu_tanh" if gemma and not config.get("hidden_activation") else activation_of(
+        config, "hidden_activation" if gemma else "hidden_act")
+    return Config(family, _positive(config, "vocab_size"), width, _positive(config, "intermediate_size"), heads, kv_heads,
+                  size, positions, layers, activation, True, "rms", float(_get(config, "rms_norm_eps", default=1e-6)),
+                  1.0 if gemma else 0.0, scale, bool(config.get("tie_word_embeddings", gemma)),
+                  family in ("qwen3", "gemma3_text"), family in ("gemma2", "gemma3_text"),
+                  math.sqrt(width) if gemma else 1.0,
+                  config.get("attn_logit_softcapping") if family in ("gemma2", "gemma3_text") else None,
+                  config.get("final_logit_softcapping") if family in ("gemma2", "gemma3_text") else None)

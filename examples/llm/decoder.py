@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The network as plain JAX functions of a dictionary of weights (weights.py says which) and a list of caches.
+
+A cache is [positions, heads of keys or values, head size]; there are two for each layer, keys and values. A program
+takes and gives them, donated, so that a run writes its tokens' rows into the arrays that are there.
+"""
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from config import Config, Layer
+
+Weights = dict[str, jax.Array]
+F32 = jnp.float32
+
+
+def weight(p: Weights, name: str, dtype) -> tuple[jax.Array, jax.Array | None]:
+    """The matrix [in, out] of a product in the activations' type, and what its columns are scaled by afterwards."""
+    if name in p:
+        return p[name].astype(dtype), None
+    scale = p[name + ".scale"]
+    if name + ".int8" in p:
+        values = p[name + ".int8"]
+        if scale.ndim == 1:
+            return values.astype(dtype), scale
+    else:
+        packed = p[name + ".int4"]
+        halves = [(packed & 15).astype(jnp.int8) - 8, (packed >> 4).astype(jnp.int8) - 8]
+        values = jnp.stack(halves, 1).reshape(2 * packed.shape[0], packed.shape[1])
+    rows, columns = values.shape
+    groups = values.astype(dtype).reshape(scale.shape[0], rows // scale.shape[0], columns)
+    return (groups * scale.astype(dtype)[:, None]).reshape(rows, columns), None
+
+
+def product(p: Weights, name: str, x: jax.Array, out=None) -> jax.Array:
+    """x @ w + bias, summed in float32."""
+    w, scale = weight(p, name, x.dtype)
+    out = out or x.dtype
+    if scale is None and name + ".bias" not in p:
+        return jnp.matmul(x, w, preferred_element_type=out)
+    y = jnp.matmul(x, w, preferred_element_type=F32)
+    if scale is not None:
+        y = y * scale
+    if name + ".bias" in p:
+        y = y + p[name + ".bias"]
+    return y.astype(out)
+
+
+def rows(p: Weights, name: str, which: jax.Array, dtype) -> jax.Array:
+    if name in p:
+        return p[name][which].astype(dtype)
+    return (p[name + ".int8"][which].astype(F32) * p[name + ".scale"][which, None]).astype(dtype)
+
+
+def norm(p: Weights, name: str, x: jax.Array, config: Config) -> jax.Array:
+    wide = x.astype(F32)
+    if config.norm == "layer":
+        wide = wide - jnp.mean(wide, -1, keepdims=True)
+    wide = wide * lax.rsqrt(jnp.mean(wide * wide, -1, keepdims=True) + config.norm_epsilon)
+    scale = p[name] + config.norm_offset if config.norm_offset else p[name]
+    wide = wide * scale
+    return (wide + p[name + ".bias"] if name + ".bias" in p else wide).astype(x.dtype)
+
+
+def rotate(x: jax.Array, turn: tuple[jax.Array, jax.Array]) -> jax.Array:
+    """[tokens, heads, size]: its halves are the two coordinates of size / 2 points, each turned by its angle."""
+    cos, sin = turn
+    a, b = jnp.split(x.astype(F32), 2, -1)
+    return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], -1).astype(x.dtype)
+
+
+def capped(x: jax.Array, cap: float | None) -> jax.Array:
+    return x if cap is None else cap * jnp.tanh(x / cap)
+
+
+def attention(config: Config, layer: Layer, q: jax.Array, k: jax.Array, v: jax.Array, at: jax.Array) -> jax.Array:
+    """q is [tokens, heads, size], k and v are caches; token t is at position at[t]."""
+    tokens, heads, size = q.shape
+    positions, kv_heads, _ = k.shape
+    grouped = q.reshape(tokens, kv_heads, heads // kv_heads, size)
+    scores = jnp.einsum("tkgd,skd->kgts", grouped, k, preferred_element_type=F32) * config.attention_scale
+    scores = capped(scores, config.attention_cap)
+    back = at[:, None] - jnp.arange(positions, dtype=jnp.int32)[None, :]
+    seen = back >= 0
+    if layer.window is not None and layer.window < positions:
+        seen &= back < layer.window
+    shares = jax.nn.softmax(jnp.where(seen[None, None], scores, jnp.finfo(F32).min), axis=-1).astype(q.dtype)
+    return jnp.einsum("kgts,skd->tkgd", shares, v).reshape(tokens, heads * size)
+
+
+def inner(p: Weights, name: str, x: jax.Array, config: Config) -> jax.Array:
+    """The feed-forward part."""
+    act = {"silu": jax.nn.silu, "relu": jax.nn.relu, "gelu_tanh": lambda a: jax.nn.gelu(a, approximate=True),
+           "gelu": lambda a: jax.nn.gelu(a, approximate=False)}[config.activation]
+    if not config.is_gated:
+        return product(p, name + "down", act(product(p, name + "up", x)))
+    gate, up = jnp.split(product(p, name + "gate_up", x), 2, -1)
+    return product(p, name + "down", act(gate) * up)
+
+
+def block(p: Weights, name: str, x: jax.Array, config: Config, layer: Layer, turn, keys, values, position, at):
+    tokens, size = x.shape[0], config.head_size
+    qkv = product(p, name + "qkv", norm(p, name + "attention_norm", x, config))
+    q, k, v = jnp.split(qkv, [config.heads * size, (config.heads + config.kv_heads) * size], -1)
+    q, k, v = q.reshape(tokens, -1, size), k.reshape(tokens, -1, size), v.reshape(tokens, -1, size)
+    if config.has_head_norms:
+        q, k = norm(p, name + "q_norm", q, config), norm(p, name + "k_norm", k, config)
+    if turn is not None:
+        q, k = rotate(q, turn), rotate(k, turn)
+    zero = jnp.int32(0)
+    keys = lax.dynamic_update_slice(keys, k.astype(keys.dtype), (position, zero, zero))
+    values = lax.dynamic_update_slice(values, v.astype(values.dtype), (position, zero, zero))
+    y = attention(config, layer, q, keys.astype(q.dtype), values.astype(q.dtype), at)
+    y = product(p, name + "out", y)
+    if config.has_post_norms:
+        y = norm(p, name + "attention_post_norm", y, config)
+    x = x + y
+    y = inner(p, name, norm(p, name + "inner_norm", x, config), config)
+    if config.has_post_norms:
+        y = norm(p, name + "inner_post_norm", y, config)
+    return x + y, keys, values
+
+
+def forward(config: Config, dtype, p: Weights, cache: list[jax.Array], tokens: jax.Array, position: jax.Array):
+    """What the last block gives for tokens at `position` and after it, normed: [tokens, width]; and the caches."""
+    at = position + jnp.arange(tokens.shape[0], dtype=jnp.int32)
+    x = rows(p, "embedding", tokens, dtype)
+    if config.embedding_scale != 1.0:
+        x = x * jnp.asarray(config.embedding_scale, dtype)
+    if config.family == "gpt2":
+        x = x + rows(p, "positions", at, dtype)
+    turns: dict = {None: None}
+    for rope in {layer.rope for layer in config.layers} - {None}:
+        angles = at.astype(F32)[:, None] * np.asarray(rope.frequencies, np.float32)
+        turns[rope] = (jnp.cos(angles)[:, None] * rope.factor, jnp.sin(angles)[:, None] * rope.factor)
+    cache = list(cache)
+    for i, layer in enumerate(config.layers):
+        x, cache[2 * i], cache[2 * i + 1] = block(p, f"layers.{i}.", x, config, layer, turns[layer.rope], cache[2 * i],
+                                                  cache[2 * i + 1], position, at)
+    return norm(p, "norm", x, config), cache
+
+
+def logits_of(config: Config, p: Weights, x: jax.Array) -> jax.Array:
+    """[tokens, vocabulary], float32."""
+    if not config.is_tied:
+        out = product(p, "head", x, F32)
+    else:
+        table = p.get("embedding", p.get("embedding.int8"))
+        out = lax.dot_general(x, table.astype(x.dtype), (((1,), (1,)), ((), ())), preferred_element_type=F32)
+        if "embedding" not in p:
+            out = out * p["embedding.scale"]
+    return capped(out, config.logit_cap)
+
+
+def programs(config: Config, dtype):
+    """(prefill, decode): the functions that are exported."""
+    def finish(p, x, position):
+        logits = logits_of(config, p, x)[0]
+        return jnp.argmax(logits)[None].astype(jnp.int32), logits, position
+
+    def prefill(weights, cache, tokens, count, position):
+        """The first `count` of `tokens`; what lies beyond is written to the caches too, and overwritten by what comes.
+        Gives the likeliest token after them, the logits, the next position and the caches."""
+        x, cache = forward(config, dtype, weights, cache, tokens, position)
+        last = lax.dynamic_slice(x, (count - 1, jnp.int32(0)), (1, config.width))
+        return *finish(weights, last, position + count), cache
+
+    def decode(weights, cache, token, position):
+        x, cache = forward(config, dtype, weights, cache, token, position)
+        return *finish(weights, x, position + 1), cache
+    return prefill, decode

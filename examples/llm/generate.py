@@ -1,0 +1,302 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Text from a language model that export.py wrote, by krafla: no JAX. Needs numpy, and tokenizers or sentencepiece.
+
+    generate.py MODEL --prompt "Once upon a time" [--device vulkan] [--max-tokens 100]
+    generate.py MODEL --chat                       a conversation; an empty line or Ctrl-D ends it
+    generate.py MODEL --tokens 1,15,7              tokens in, tokens out: no tokenizer
+
+The text goes to standard output as it is made, everything else to standard error. Exit: 0, 1 an error, 130 Ctrl-C.
+"""
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import mmap
+import os
+import pathlib
+import signal
+import sys
+import time
+from typing import Iterator
+
+import numpy as np
+
+import krafla
+import text
+
+# Of the arrays in the weights' file: krafla's name, and what numpy can hold the bits in without other packages.
+TYPES = {"F32": ("f32", np.float32), "F16": ("f16", np.float16), "BF16": ("bf16", np.uint16), "I8": ("s8", np.int8),
+         "U8": ("u8", np.uint8)}
+CACHE_BITS = {"float32": ("f32", np.float32), "bfloat16": ("bf16", np.uint16), "float16": ("f16", np.float16)}
+FORMAT = 1
+
+
+@dataclasses.dataclass
+class Sampling:
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
+
+
+class LanguageModel:
+    """The programs of a folder on a device, with the weights, and the caches of one text."""
+
+    def __init__(self, folder: pathlib.Path, device: str = "", threads: int = 0):
+        self.folder = folder
+        try:
+            self.description = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ValueError(f"{folder} has no model.json; export.py makes such folders.") from None
+        if self.description.get("format") != FORMAT:
+            raise ValueError(f"{folder}/model.json has format {self.description.get('format')}; this program reads {FORMAT}.")
+        self.context: int = self.description["context"]
+        self.client = krafla.Client(device, threads=threads)
+        self.weights = self._read_weights(folder / self.description["weights"]["file"])
+        self.prefills = {p["length"]: p for p in self.description["programs"]["prefill"]}
+        self.loaded: dict[str, krafla.Model] = {}
+        self.reset()
+
+    def reset(self) -> None:
+        cache = self.description["cache"]
+        name, bits = CACHE_BITS[cache["type"]]
+        zeros = np.zeros(cache["shape"], bits)
+        self.state = {f"cache.{i}": self.client.put(zeros, type=name) for i in range(cache["count"])}
+        self.fed: list[int] = []  # whose keys and values the caches hold
+
+    def _read_weights(self, path: pathlib.Path) -> dict[str, krafla.Buffer]:
+        """A CPU reads them where the file is mapped, other devices get a copy."""
+        with open(path, "rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        length = int.from_bytes(mapped[:8], "little")
+        data = np.frombuffer(mapped, np.uint8, offset=8 + length)
+        out = {}
+        for name, entry in json.loads(mapped[8:8 + length]).items():
+            kind, bits = TYPES[entry["dtype"]]
+            begin, end = entry["data_offsets"]
+            array = data[begin:end].view(bits).reshape(entry["shape"])
+            out["weights." + name] = self.client.put(array, type=kind, share=True)
+        return out
+
+    def _program(self, what: dict) -> krafla.Model:
+        file = what["file"]
+        if file not in self.loaded:
+            self.loaded[file] = self.client.load(self.folder / file)
+        return self.loaded[file]
+
+    def _run(self, what: dict, **given) -> None:
+        """Runs on the state and these arrays; the results become the state."""
+        arrays = self.weights | self.state | given
+        inputs = [arrays[n] for n in what["inputs"]]
+        donated = [i for i, n in enumerate(what["inputs"]) if n in what["donated"]]
+        self.state |= zip(what["outputs"], self._program(what).run_buffers(*inputs, donate=donated))
+
+    def load_all(self) -> None:
+        for what in (*self.prefills.values(), self.description["programs"]["decode"]):
+            self._program(what)
+
+    def feed(self, tokens: list[int]) -> int:
+        """Brings the caches to the end of this text: what they have of it already stays. Gives how many were computed."""
+        if not tokens:
+            raise ValueError("There are no tokens to begin with.")
+        if len(tokens) > self.context:
+            raise ValueError(f"The text has {len(tokens)} tokens; the model was exported for {self.context} "
+                             "(export.py --context).")
+        wrong = [t for t in tokens if not 0 <= t < self.description["vocabulary"]]
+        if wrong:
+            raise ValueError(f"The token {wrong[0]} is not below {self.description['vocabulary']}, the vocabulary's size.")
+        at = 0
+        while at < min(len(self.fed), len(tokens) - 1) and self.fed[at] == tokens[at]:
+            at += 1
+        first = at
+        while at < len(tokens):
+            rest = len(tokens) - at
+            fitting = sorted(n for n in (1, *self.prefills) if at + n <= self.context)
+            length = next((n for n in fitting if n >= rest), fitting[-1])
+            count = min(length, rest)
+            part = np.zeros(length, np.int32)
+            part[:count] = tokens[at:at + count]
+            self.fed = self.fed[:at]
+            if length == 1:
+                self._run(self.description["programs"]["decode"], token=part, position=np.int32(at))
+            else:
+                self._run(self.prefills[length], tokens=part, count=np.int32(count), position=np.int32(at))
+            at += count
+            self.fed = tokens[:at]
+        self.state["token"].wait()
+        return len(tokens) - first
+
+    def tokens(self, sampling: Sampling, most: int) -> Iterator[int]:
+        """What follows the text that was fed, at most so many, and no more than fit the context."""
+        chosen = {"seed": np.uint32(sampling.seed), "temperature": np.float32(sampling.temperature),
+                  "top_k": np.int32(sampling.top_k), "top_p": np.float32(sampling.top_p)}
+        options = {name: self.client.put(value) for name, value in chosen.items()}
+        for i in range(most):
+            if sampling.temperature > 0:
+                self._run(self.description["programs"]["sample"], **options)
+            token = self.state["token"]
+            yield int(token.numpy()[0])
+            if i + 1 == most or len(self.fed) == self.context:
+                return
+            self.fed = [*self.fed, int(token.numpy()[0])]
+            self._run(self.description["programs"]["decode"])
+
+
+class Conversation:
+    def __init__(self, parts: dict | None):
+        if parts is None:
+            raise ValueError("The model has no chat template that is known; take --prompt.")
+        self.parts, self.messages = parts, []
+
+    def say(self, role: str, content: str) -> None:
+        if role not in self.parts:
+            raise ValueError(f"The model's conversations have no messages of the role '{role}'.")
+        self.messages.append((role, content.strip()))
+
+    def text(self) -> str:
+        has_system = self.messages[0][0] == "system"
+        out = self.parts["begin" if has_system else "begin_alone"]
+        for role, content in self.messages:
+            out += self.parts[role][0] + content + self.parts[role][1]
+        return out + self.parts["ask"]
+
+
+class Interruption:
+    """Ctrl-C while a token is made ends the text after it, so that the caches are whole."""
+
+    def __enter__(self) -> Interruption:
+        self.came = False
+        self.before = signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def _note(self, *_signal) -> None:
+        self.came = True
+
+    def __exit__(self, *_error) -> None:
+        signal.signal(signal.SIGINT, self.before)
+
+
+def answer(model: LanguageModel, prompt: list[int], tokens, sampling: Sampling, most: int) -> str:
+    """Writes what follows the prompt, and gives it."""
+    started = time.perf_counter()
+    computed = model.feed(prompt)
+    begun = time.perf_counter()
+    stream = text.Stream(tokens, prompt) if tokens is not None else None
+    whole, count = "", 0
+    stops = set(model.description["stop"])
+
+    def write(piece: str) -> None:
+        nonlocal whole
+        whole += piece
+        sys.stdout.write(piece)
+        sys.stdout.flush()
+    with Interruption() as interruption:
+        for token in model.tokens(sampling, most):
+            count += 1
+            if token in stops:
+                break
+            write(stream.add(token) if stream is not None else f"{',' if count > 1 else ''}{token}")
+            if interruption.came:
+                break
+    if stream is not None:
+        write(stream.rest())
+    write("\n")
+    took = time.perf_counter() - begun
+    rate = f"{computed / (begun - started):.1f} tokens/s" if computed else "nothing new"
+    print(f"prefill: {computed} tokens in {begun - started:.3f} s, {rate}; decode: {count} tokens in {took:.3f} s, "
+          f"{(count - 1) / took if count > 1 else 0:.1f} tokens/s on {model.client.device}", file=sys.stderr)
+    if interruption.came:
+        raise KeyboardInterrupt
+    return whole
+
+
+def converse(model: LanguageModel, tokens, sampling: Sampling, most: int, system: str | None) -> None:
+    conversation = Conversation(model.description["chat"])
+    if system is not None:
+        conversation.say("system", system)
+    while True:
+        print("> ", end="", file=sys.stderr, flush=True)
+        line = sys.stdin.readline().strip()
+        if not line:
+            return
+        conversation.say("user", line)
+        try:
+            said = answer(model, tokens.encode(conversation.text()), tokens, sampling, most)
+            conversation.say("assistant", said)
+        except KeyboardInterrupt:  # ends the answer; the question is forgotten with it
+            conversation.messages.pop()
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="generate.py", description=__doc__.split("\n\n")[0])
+    parser.add_argument("model", type=pathlib.Path, help="a folder that export.py wrote")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--prompt", help="the beginning of a text; '-' reads it from standard input")
+    what.add_argument("--chat", nargs="?", const="", metavar="MESSAGE", help="one message, or a conversation")
+    what.add_argument("--tokens", type=lambda text: [int(t) for t in text.split(",")], metavar="N,..",
+                      help="the beginning as tokens; tokens are written, too")
+    parser.add_argument("--show-tokens", action="store_true", help="the prompt's tokens, on standard error")
+    parser.add_argument("--system", help="what a conversation begins with")
+    parser.add_argument("--device", default="", help="cpu, vulkan, vulkan:1, .. (the best)")
+    parser.add_argument("--threads", type=int, default=0, help="of the CPU's kernels (one a processor)")
+    parser.add_argument("--max-tokens", type=int, default=256, metavar="N")
+    parser.add_argument("--temperature", type=float, default=0.0, help="0: the likeliest token, always (0)")
+    parser.add_argument("--top-k", type=int, default=0, metavar="N", help="of the N likeliest tokens; 0: of all (0)")
+    parser.add_argument("--top-p", type=float, default=1.0, metavar="P",
+                        help="of the fewest likeliest tokens that have P of the probability (1)")
+    parser.add_argument("--seed", type=int, help="the same seed makes the same text (another one each time)")
+    given = parser.parse_args(arguments)
+    if not given.temperature >= 0 or given.top_k < 0 or not 0 < given.top_p <= 1 or given.max_tokens < 1:
+        parser.error("--temperature and --top-k are at least 0, --top-p is above 0 and at most 1, --max-tokens at least 1.")
+    if given.seed is None:
+        given.seed = int.from_bytes(os.urandom(4), "little")
+    return given
+
+
+def run(given: argparse.Namespace) -> None:
+    def encoded(prompt: str, prefix: list[int]) -> list[int]:
+        out = prefix + tokens.encode(prompt)
+        if given.show_tokens:
+            print("tokens: " + ",".join(map(str, out)), file=sys.stderr)
+        return out
+    model = LanguageModel(given.model, given.device, given.threads)
+    sampling = Sampling(given.temperature, given.top_k, given.top_p, given.seed & 0xFFFFFFFF)
+    model.load_all()
+    if given.tokens is not None:
+        answer(model, given.tokens, None, sampling, given.max_tokens)
+        return
+    if model.description["tokenizer"] is None:
+        raise ValueError("The model has no tokenizer; take --tokens.")
+    tokens = text.Tokens(given.model, model.description["tokenizer"])
+    if given.prompt is not None:
+        prompt = sys.stdin.read() if given.prompt == "-" else given.prompt
+        answer(model, encoded(prompt, tokens.prefix), tokens, sampling, given.max_tokens)
+    elif given.chat:
+        conversation = Conversation(model.description["chat"])
+        for role, content in (("system", given.system), ("user", given.chat)):
+            if content is not None:
+                conversation.say(role, content)
+        answer(model, encoded(conversation.text(), []), tokens, sampling, given.max_tokens)
+    else:
+        converse(model, tokens, sampling, given.max_tokens, given.system)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    given = parse(arguments)
+    sys.stdout.reconfigure(encoding="utf-8", errors="replace")
+    try:
+        run(given)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # who reads has what they want
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (krafla.Error, ValueError, OSError) as error:
+        print(f"generate: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

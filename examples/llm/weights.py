@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a checkpoint's tensors to the arrays that the exported programs take, quantised where that is asked for.
+
+A product x @ w has one of these forms, by what lies in the file under its name:
+
+  NAME        [in, out], floats
+  NAME.int8   [in, out], int8; NAME.scale [out], one for a column: the product is scaled
+  NAME.int8   [in, out], int8; NAME.scale [in / 32, out], one for 32 rows: the weights are scaled
+  NAME.int4   [in / 2, out], uint8: byte r of a column holds rows 2r (low nibble) and 2r + 1 (high), each plus 8;
+              NAME.scale [in / 32, out]
+
+The embedding is [vocabulary, width] and the head of a model that has no other; quantised it is int8 with a scale a row.
+"""
+from __future__ import annotations
+
+from typing import Callable
+
+import ml_dtypes
+import numpy as np
+
+from checkpoint import Blocks, Checkpoint, CheckpointError
+from config import Config
+
+GROUP = 32
+FORMS = ("float32", "bfloat16", "float16", "int8", "int4", "stored")
+FLOATS = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16, "float16": np.float16}
+
+
+def quantise(w: np.ndarray, bits: int, group: int, kept: np.dtype = np.dtype(np.float32)) -> Blocks:
+    """Of a matrix [rows, columns]: each group of a row in steps of its own. The value of the largest magnitude becomes
+    exactly the lowest integer where there are 4 bits (as GGML's q4_0 does, which uses all 16), else plus or minus 127. `kept` is the type in which the scales
+    will be stored."""
+    rows, columns = w.shape
+    parts = np.asarray(w, np.float32).reshape(rows, columns // group, group)
+    largest = np.take_along_axis(parts, np.abs(parts).argmax(-1)[..., None], -1)
+    scales = (largest / -8 if bits == 4 else np.abs(largest) / 127).astype(kept).astype(np.float32)
+    inverse = np.divide(1, scales, out=np.zeros_like(scales), where=scales != 0)
+    low, high = (-8, 7) if bits == 4 else (-127, 127)
+    values = np.clip(np.rint(parts * inverse), low, high).astype(np.int8)
+    return Blocks(values.reshape(rows, columns), scales[..., 0], bits)
+
+
+def pack(values: np.ndarray) -> np.ndarray:
+    """int8 [in, out] from -8 to 7: two rows to a byte."""
+    shifted = (values + 8).astype(np.uint8)
+    return shifted[0::2] | (shifted[1::2] << 4)
+
+
+class Writer:
+    """Collects the arrays of the weights' file."""
+
+    def __init__(self, form: str, activations: str):
+        self.form, self.activations = form, FLOATS[activations]
+        self.dtype = FLOATS.get(form, self.activations)  # of what is not quantised
+        # Of scales for groups: as GGML has them, if that needs no rounding.
+        self.scales = np.dtype(np.float16 if self.activations != ml_dtypes.bfloat16 else ml_dtypes.bfloat16)
+        self.arrays: dict[str, np.ndarray] = {}
+
+    def vector(self, name: str, value: np.ndarray) -> None:
+        """Norms and biases: small, and as precise as the checkpoint has them."""
+        self.arrays[name] = np.asarray(value, np.float32)
+
+    def product(self, name: str, w: np.ndarray | Blocks) -> None:
+        """`w` is [out, in], as checkpoints have it."""
+        out, inputs = w.shape
+        form = self.form
+        if form == "stored":
+            form = {8: "blocks", 4: "blocks"}[w.bits] if isinstance(w, Blocks) else "plain"
+        if form == "blocks":
+            self.blocks(name, w)
+        elif form == "int8":
+            wide = w.numbers() if isinstance(w, Blocks) else w
+            whole = quantise(wide, 8, inputs)
+            self.arrays[name + ".int8"] = np.ascontiguousarray(whole.values.T)
+            self.arrays[name + ".scale"] = whole.scales[:, 0].astype(np.float32)
+        elif form == "int4" and inputs % GROUP == 0:
+            is_it = isinstance(w, Blocks) and w.bits == 4
+            self.blocks(name, w if is_it else quantise(w.numbers() if isinstance(w, Blocks) else w, 4, GROUP,
+                                                            self.scales))
+        else:  # also what no group of 32 divides
+            wide = w.numbers() if isinstance(w, Blocks) else w
+            self.arrays[name] = np.ascontiguousarray(np.asarray(wide, self.plain(wide)).T)
+
+    def plain(self, array: np.ndarray) -> np.dtype:
+        """The type of what is not quantised. Stored numbers keep theirs where they are widened to the activations'."""
+        is_wider = self.activations == np.float32 and array.dtype in [np.dtype(d) for d in FLOATS.values()]
+        return array.dtype if self.form == "stored" and is_wider else self.dtype
+
+    def blocks(self, name: str, w: Blocks) -> None:
+        values = np.ascontiguousarray(w.values.T)
+        if w.bits == 4:
+            self.arrays[name + ".int4"] = pack(values)
+        else:
+            self.arrays[name + ".int8"] = values
+        self.arrays[name + ".scale"] = np.ascontiguousarray(w.scales.T.astype(self.scales))
+
+    def rows(self, name: str, table: np.ndarray | Blocks) -> None:
+        """A table of which rows are read: embeddings, and positions."""
+        wide = table.numbers() if isinstance(table, Blocks) else table
+        if self.form in ("int8", "int4") or isinstance(table, Blocks) and self.form == "stored":
+            whole = quantise(wide, 8, wide.shape[1])
+            self.arrays[name + ".int8"], self.arrays[name + ".scale"] = whole.values, whole.scales[:, 0].astype(np.float32)
+        else:
+            self.arrays[name] = np.ascontiguousarray(np.asarray(wide, self.plain(wide)))
+
+
+def _joined(parts: list) -> np.ndarray | Blocks:
+    """One matrix of several that take the same input; as floats where they are quantised in different ways."""
+    if all(isinstance(p, Blocks) for p in parts) and len({(p.bits, p.scales.shape[1]) for p in parts}) == 1:
+        return Blocks(np.concatenate([p.values for p in parts]), np.concatenate([p.scales for p in parts]), parts[0].bits)
+    wide = [p.numbers() if isinstance(p, Blocks) else p for p in parts]
+    return np.concatenate([np.asarray(p, np.float32) for p in wide] if len({p.dtype for p in wide}) > 1 else wide)
+
+
+def _check(name: str, shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    if tuple(shape) != expected:
+        raise CheckpointError(f"The tensor {name!r} is {list(shape)}; by config.json it is {list(expected)}.")
+
+
+class _Tensors:
+    """Tensors below the prefix that this checkpoint's names have, with the shapes that the configuration asks for."""
+
+    def __init__(self, checkpoint: Checkpoint, first: str):
+        found = [name for name in checkpoint.tensors if name == first or name.endswith("." + first)]
+        if not found:
+            raise CheckpointError(f"The checkpoint has no tensor {first!r}, with any prefix.")
+        # With pictures there are several models in a file; the language model's says so.
+        found.sort(key=lambda name: ("vision" in name, len(name)))
+        self.checkpoint, self.prefix = checkpoint, found[0][:-len(first)]
+
+    def has(self, name: str) -> bool:
+        return self.prefix + name in self.checkpoint
+
+    def matrix(self, name: str, *shape: int) -> np.ndarray | Blocks:
+        out = self.checkpoint.read(self.prefix + name)
+        _check(self.prefix + name, out.shape, shape)
+        return out
+
+    def vector(self, name: str, *shape: int) -> np.ndarray:
+        out = self.checkpoint.numbers(self.prefix + name)
+        _check(self.prefix + name, out.shape, shape)
+        return out
+
+
+def _head(checkpoint: Checkpoint, config: Config, prefix: str, out: Writer) -> None:
+    if config.is_tied:
+        return
+    for name in ("lm_head.weight", prefix.removesuffix("model.") + "lm_head.weight"):
+        if name in checkpoint:
+            w = checkpoint.read(name)
+            _check(name, w.shape, (config.vocabulary, config.width))
+            return out.product("head", w)
+    raise CheckpointError("The checkpoint has no lm_head.weight, and config.json does not say tie_word_embeddings.")
+
+
+def _llama_layer(t: _Tensors, config: Config, source: str, name: str, out: Writer) -> None:
+    """Of Llama and all families that have its names."""
+    d, inner, size = config.width, config.inner, config.head_size
+    q, kv = config.heads * size, config.kv_heads * size
+    parts = [("q_proj", q), ("k_proj", kv), ("v_proj", kv)]
+    out.product(name + "qkv", _joined([t.matrix(f"{source}self_attn.{p}.weight", n, d) for p, n in parts]))
+    if t.has(source + "self_attn.q_proj.bias"):
+        out.vector(name + "qkv.bias", np.concatenate([t.vector(f"{source}self_attn.{p}.bias", n) for p, n in parts]))
+    out.product(name + "out", t.matrix(source + "self_attn.o_proj.weight", d, q))
+    out.product(name + "gate_up", _joined([t.matrix(f"{source}mlp.{p}.weight", inner, d) for p in ("gate_proj", "up_proj")]))
+    if t.has(source + "mlp.gate_proj.bias"):
+        out.vector(name + "gate_up.bias", np.concatenate([t.vector(f"{source}mlp.{p}.bias", inner)
+                                                          for p in ("gate_proj", "up_proj")]))
+    out.product(name + "down", t.matrix(source + "mlp.down_proj.weight", d, inner))
+    for ours, theirs in (("out", "self_attn.o_proj"), ("down", "mlp.down_proj")):
+        if t.has(f"{source}{theirs}.bias"):
+            out.vector(f"{name}{ours}.bias", t.vector(f"{source}{theirs}.bias", d))
+    norms = {"attention_norm": "input_layernorm", "inner_norm": "post_attention_layernorm"}
+    if config.has_post_norms:
+        norms = {"attention_norm": "input_layernorm", "attention_post_norm": "post_attention_layernorm",
+                 "inner_norm": "pre_feedforward_layernorm", "inner_post_norm": "post_feedforward_layernorm"}
+    for ours, theirs in norms.items():
+        out.vector(name + ours, t.vector(f"{source}{theirs}.weight", d))
+    if config.has_head_norms:
+        for ours, theirs in (("q_norm", "self_attn.q_norm"), ("k_norm", "self_attn.k_norm")):
+            out.vector(name + ours, t.vector(f"{source}{theirs}.weight", size))
+
+
+def _gpt2_layer(t: _Tensors, config: Config, source: str, name: str, out: Writer) -> None:
+    """Its matrices are [in, out]; a GGUF file has been turned to that by its reader."""
+    d, inner = config.width, config.inner
+    for ours, theirs, columns, rows in (("qkv", "attn.c_attn", d, 3 * d), ("out", "attn.c_proj", d, d),
+                                        ("up", "mlp.c_fc", d, inner), ("down", "mlp.c_proj", inner, d)):
+        w = t.vector(f"{source}{theirs}.weight", columns, rows)
+        out.product(name + ours, w.T)
+        out.vector(f"{name}{ours}.bias", t.vector(f"{source}{theirs}.bias", rows))
+    for ours, theirs in (("attention_norm", "ln_1"), ("inner_norm", "ln_2")):
+        out.vector(name + ours, t.vector(f"{source}{theirs}.weight", d))
+        out.vector(f"{name}{ours}.bias", t.vector(f"{source}{theirs}.bias", d))
+
+
+def load(checkpoint: Checkpoint, config: Config, form: str, activations: str,
+         progress: Callable[[int, int], None] = lambda done, total: None) -> dict[str, np.ndarray]:
+    """All arrays of the weights' file, by name."""
+    out = Writer(form, activations)
+    gpt2 = config.family == "gpt2"
+    t = _Tensors(checkpoint, "wte.weight" if gpt2 else "embed_tokens.weight")
+    out.rows("embedding", t.matrix("wte.weight" if gpt2 else "embed_tokens.weight", config.vocabulary, config.width))
+    if gpt2:
+        out.rows("positions", t.matrix("wpe.weight", config.positions, config.width))
+    for i in range(len(config.layers)):
+        progress(i, len(config.layers))
+        (_gpt2_layer if gpt2 else _llama_layer)(t, config, f"h.{i}." if gpt2 else f"layers.{i}.", f"layers.{i}.", out)
+    out.vector("norm", t.vector("ln_f.weight" if gpt2 else "norm.weight", config.width))
+    if gpt2:
+        out.vector("norm.bias", t.vector("ln_f.bias", config.width))
+    _head(checkpoint, config, t.prefix, out)
+    return out.arrays
