@@ -66,12 +66,14 @@ def check_writer(name, folder, expected):
 
 
 def main():
-    out = {"transformers": transformers.__version__, "torch": torch.__version__.split("+")[0], "models": {}}
+    out = {"transformers": transformers.__version__, "torch": torch.__version__.split("+")[0], "models": {}, "configs": {}}
     with tempfile.TemporaryDirectory() as scratch:
         for name in checkpoints.MODELS:
             folder = pathlib.Path(scratch) / name
             checkpoints.write(name, folder)
             out["models"][name] = greedy(load(folder), checkpoints.PROMPT)
+            transformers.AutoConfig.from_pretrained(folder).save_pretrained(folder / "saved")
+            out["configs"][name] = json.loads((folder / "saved/config.json").read_text())
             print(name, out["models"][name]["tokens"], round(out["models"][name]["margin"], 4))
             if name in ("llama2", "qwen2", "qwen3", "gpt2", "gemma3", "gemma2"):
                 check_writer(name, folder, out["models"][name])
