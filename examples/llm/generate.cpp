@@ -35,6 +35,7 @@ struct Options {
   llm::Sampling sampling;
   int threads = 0, max_tokens = 256;
   bool shows_tokens = false;
+  std::set<std::string> enabled;
 };
 
 template <typename T>
@@ -55,6 +56,12 @@ Result<> SetOption(Options& out, const std::string& name, const std::string& val
     out.system = value;
   } else if (name == "--device") {
     out.device = value;
+  } else if (name == "--enable") {
+    for (std::string_view rest = value; !rest.empty();) {
+      const std::size_t comma = rest.find(',');
+      out.enabled.emplace(rest.substr(0, comma));
+      rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
+    }
   } else if (name == "--threads") {
     KRAFLA_ASSIGN(out.threads, Number<int>(value, name));
   } else if (name == "--max-tokens") {
@@ -136,7 +143,8 @@ class Conversation {
 class Program {
  public:
   static Result<Program> Load(Options options) {
-    KRAFLA_ASSIGN(auto model, llm::LanguageModel::Load(options.model, options.device, options.threads));
+    KRAFLA_ASSIGN(auto model,
+                  llm::LanguageModel::Load(options.model, options.device, options.threads, options.enabled));
     KRAFLA_TRY(model->LoadAll());
     Program out(std::move(options), std::move(model));
     KRAFLA_ASSIGN(const auto stops, llm::Get<std::vector<int32_t>>(out.model_->description(), "stop"));
@@ -262,7 +270,7 @@ int main(int argc, char** argv) {
     std::cerr
         << "generate: " << options.error().message() << "\n"
         << "usage: generate MODEL (--prompt TEXT | --chat [MESSAGE] | --tokens N,..) [--system TEXT] [--device NAME]\n"
-           "  [--show-tokens] [--threads N] [--max-tokens N] [--temperature T] [--top-k N] [--top-p P] [--seed N]\n";
+           "  [--show-tokens] [--threads N] [--enable NAME,..] [--max-tokens N] [--temperature T] [--top-k N] [--top-p P] [--seed N]\n";
     return kWrongUsage;
   }
   std::signal(SIGINT, [](int) { stopped = 1; });

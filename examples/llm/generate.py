@@ -19,7 +19,7 @@ import pathlib
 import signal
 import sys
 import time
-from typing import Iterator
+from typing import Iterator, Sequence
 
 import numpy as np
 
@@ -44,8 +44,8 @@ class Sampling:
 class LanguageModel:
     """The programs of a folder on a device, with the weights, and the caches of one text."""
 
-    def __init__(self, folder: pathlib.Path, device: str = "", threads: int = 0):
-        self.folder = folder
+    def __init__(self, folder: pathlib.Path, device: str = "", threads: int = 0, enable: Sequence[str] = ()):
+        self.folder, self.enable = folder, enable
         try:
             self.description = json.loads((folder / "model.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -83,7 +83,7 @@ class LanguageModel:
     def _program(self, what: dict) -> krafla.Model:
         file = what["file"]
         if file not in self.loaded:
-            self.loaded[file] = self.client.load(self.folder / file)
+            self.loaded[file] = self.client.load(self.folder / file, enable=self.enable)
         return self.loaded[file]
 
     def _run(self, what: dict, **given) -> None:
@@ -241,6 +241,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--system", help="what a conversation begins with")
     parser.add_argument("--device", default="", help="cpu, vulkan, vulkan:1, .. (the best)")
     parser.add_argument("--threads", type=int, default=0, help="of the CPU's kernels (one a processor)")
+    parser.add_argument("--enable", default=[], metavar="NAME,..", type=lambda text: text.split(","),
+                        help="features of krafla's, as of the command krafla")
     parser.add_argument("--max-tokens", type=int, default=256, metavar="N")
     parser.add_argument("--temperature", type=float, default=0.0, help="0: the likeliest token, always (0)")
     parser.add_argument("--top-k", type=int, default=0, metavar="N", help="of the N likeliest tokens; 0: of all (0)")
@@ -261,7 +263,7 @@ def run(given: argparse.Namespace) -> None:
         if given.show_tokens:
             print("tokens: " + ",".join(map(str, out)), file=sys.stderr)
         return out
-    model = LanguageModel(given.model, given.device, given.threads)
+    model = LanguageModel(given.model, given.device, given.threads, given.enable)
     sampling = Sampling(given.temperature, given.top_k, given.top_p, given.seed & 0xFFFFFFFF)
     model.load_all()
     if given.tokens is not None:

@@ -36,7 +36,7 @@ Result<LanguageModel::Program> LanguageModel::Describe(const json& from) {
 }
 
 Result<std::unique_ptr<LanguageModel>> LanguageModel::Load(const std::string& folder, const std::string& device,
-                                                           int threads) {
+                                                           int threads, std::set<std::string> enabled) {
   KRAFLA_ASSIGN(json description, ReadJson(folder + "/model.json"));
   if (const int format = GetOr(description, "format", 0); format != kFormat)
     return krafla::Unimplemented("{}/model.json has format {}; this program reads {}.", folder, format, kFormat);
@@ -44,6 +44,7 @@ Result<std::unique_ptr<LanguageModel>> LanguageModel::Load(const std::string& fo
   options.threads = threads;
   KRAFLA_ASSIGN(krafla::LocalClient client, krafla::LocalClient::Create(device, options));
   std::unique_ptr<LanguageModel> out(new LanguageModel(folder, std::move(client), std::move(description)));
+  out->enabled_ = std::move(enabled);
   KRAFLA_TRY(out->Prepare());
   return out;
 }
@@ -88,6 +89,7 @@ Result<> LanguageModel::LoadProgram(Program& program) {
   if (program.session != nullptr) return {};
   krafla::SessionOptions options;
   options.concurrent_runs = 1;
+  options.build.enabled = enabled_;
   KRAFLA_ASSIGN(krafla::Session session, krafla::Session::LoadFile(client_, folder_ + "/" + program.file, options));
   if (session.inputs().size() != program.inputs.size() || session.outputs().size() != program.outputs.size())
     return krafla::InvalidArgument("{} takes {} and gives {} arrays; model.json has {} and {}.", program.file,

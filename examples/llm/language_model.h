@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,7 +28,7 @@ struct Sampling {
 class LanguageModel {
  public:
   static krafla::Result<std::unique_ptr<LanguageModel>> Load(const std::string& folder, const std::string& device,
-                                                             int threads);
+                                                             int threads, std::set<std::string> enabled = {});
 
   const json& description() const { return description_; }  // model.json
   const std::string& device() const { return client_.device().selector; }
@@ -74,8 +75,9 @@ class LanguageModel {
   std::map<std::string, krafla::Buffer> weights_, state_;
   std::map<int64_t, Program> prefills_;  // by length
   Program decode_, sample_;
-  Sampling sampling_;         // whose numbers are in the state; with the temperature 0 none are
-  std::vector<int32_t> fed_;  // whose keys and values the caches hold
+  Sampling sampling_;              // whose numbers are in the state; with the temperature 0 none are
+  std::set<std::string> enabled_;  // features of krafla's
+  std::vector<int32_t> fed_;       // whose keys and values the caches hold
 };
 
 }  // namespace llm

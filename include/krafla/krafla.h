@@ -35,7 +35,7 @@
 
 #include "krafla/version.h"
 
-#define KRAFLA_ABI_VERSION 3
+#define KRAFLA_ABI_VERSION 4
 
 #if defined(__GNUC__) && !defined(_WIN32)
 #define KRAFLA_API __attribute__((visibility("default")))
@@ -204,6 +204,8 @@ typedef struct krafla_session_options {
   void* progress_user;
   const krafla_input_sizes* input_sizes; /* since 2; may be NULL */
   size_t input_sizes_count;              /* since 2 */
+  const char* enabled;                   /* since 4: features by name, with commas between them; may be NULL */
+  const char* disabled;                  /* since 4: features and passes; may be NULL */
 } krafla_session_options;
 /* A program as HLO text, HloModuleProto, StableHLO text or bytecode, a model that `krafla compile` made ready, which is
  * used where its file is mapped, or an ONNX model, whose weights may lie beside the file. `options` may be NULL. */

@@ -6,7 +6,7 @@ import ctypes
 from ctypes import POINTER, Structure, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any
 
-ABI_VERSION = 2
+ABI_VERSION = 4
 
 CODES = ("OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS PERMISSION_DENIED "
          "RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE DATA_LOSS "
@@ -78,7 +78,8 @@ class InputSizes(Structure):
 class SessionOptions(_Sized):
     _fields_ = [("struct_size", c_size_t), ("strict", c_int32), ("concurrent_runs", c_int32), ("for_profile", c_int32),
                 ("reserved", c_int32), ("progress", PROGRESS), ("progress_user", c_void_p),
-                ("input_sizes", POINTER(InputSizes)), ("input_sizes_count", c_size_t)]
+                ("input_sizes", POINTER(InputSizes)), ("input_sizes_count", c_size_t), ("enabled", c_char_p),
+                ("disabled", c_char_p)]
 
 
 class RunOptions(_Sized):

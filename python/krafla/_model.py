@@ -306,14 +306,16 @@ class Model:
 def load(program: str | os.PathLike[str] | bytes, device: str | Client = "", *, threads: int = 0,
          concurrent_runs: int = 0, shapes: Mapping[str, Sequence[int]] | None = None, strict: bool = False,
          profile: bool = False, cache_folder: str | os.PathLike[str] | None = None, memory_limit: int = 0,
-         progress: Callable[[int, int], None] | None = None) -> Model:
+         progress: Callable[[int, int], None] | None = None, enable: Sequence[str] = (),
+         disable: Sequence[str] = ()) -> Model:
     """Makes a program ready: a path, or the bytes, of HLO text, a HloModuleProto, StableHLO, ONNX or a compiled model.
 
     device: "cpu", "vulkan", "vulkan:1", ..; "" is the best one here; or a Client, with options of its own, which several
     models share with their buffers. threads: of the CPU's kernels; 0: as many as there are processors. concurrent_runs:
     how many threads may be in the model at once on the CPU. shapes: of inputs of which the program leaves sizes open, by
     name. strict: refuse a program of which a step is not taken by the device. profile: Model.profile may be called.
-    progress(done, total): told of kernels that are ready.
+    progress(done, total): told of kernels that are ready. enable, disable: features and passes by name, as the command
+    has them.
     """
     if isinstance(device, Client):
         if threads or cache_folder is not None or memory_limit:
@@ -323,7 +325,8 @@ def load(program: str | os.PathLike[str] | bytes, device: str | Client = "", *, 
         client = Client(device, threads=threads, cache_folder=cache_folder, memory_limit=memory_limit)
     library = client._library
     session = Handle(library.session_free)
-    options = _abi.SessionOptions(strict=strict, concurrent_runs=concurrent_runs, for_profile=profile)
+    options = _abi.SessionOptions(strict=strict, concurrent_runs=concurrent_runs, for_profile=profile,
+                                  enabled=",".join(enable).encode(), disabled=",".join(disable).encode())
     if progress is not None:
         options.progress = _abi.PROGRESS(lambda done, total, _user: progress(done, total))
     given = [_abi.InputSizes(name.encode(), (ctypes.c_int64 * len(sizes))(*sizes), len(sizes))

@@ -181,6 +181,16 @@ static void test_loading(const krafla_client* client, const char* path) {
   session = NULL;
   options.input_sizes_count = 0;
   options.input_sizes = NULL;
+  options.disabled = "fusion,,nothing_of_this_name";
+  REFUSED(krafla_session_load_file(client, path, &options, &session));
+  options.disabled = "fusion,bda";
+  options.enabled = "nothing_of_this_name";
+  REFUSED(krafla_session_load_file(client, path, &options, &session));
+  options.enabled = "";
+  OK(krafla_session_load_file(client, path, &options, &session));
+  krafla_session_free(session);
+  session = NULL;
+  options.enabled = options.disabled = NULL;
   options.struct_size = offsetof(krafla_session_options, input_sizes); /* of a program built with version 1 */
   options.concurrent_runs = 2;
   options.strict = 1;

@@ -95,6 +95,9 @@ def check_refusals(model):
     error = raises(krafla.NotFound, lambda: krafla.load("/nonexistent.mlirbc", DEVICE))
     assert error.code == "NOT_FOUND" and isinstance(error, LookupError)
     raises(krafla.InvalidArgument, lambda: krafla.load(b"no program", DEVICE))
+    for names in ({"enable": ["warp_drive"]}, {"disable": ["fusion", "warp_drive"]}):
+        assert "warp_drive" in str(raises(krafla.InvalidArgument, lambda: krafla.load(AFFINE, DEVICE, **names)))
+    np.testing.assert_array_equal(krafla.load(AFFINE, DEVICE, disable=["fusion"])(x, y)[0], x)
     raises(krafla.InvalidArgument, lambda: krafla.load(AFFINE, "toaster"))
     raises(krafla.Error, model.profile)
     raises(krafla.Error, lambda: krafla.load(OPEN, DEVICE))

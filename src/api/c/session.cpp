@@ -2,6 +2,10 @@
 // Of krafla/krafla.h: sessions and submissions.
 #include <nlohmann/json.hpp>
 
+#include <set>
+#include <string>
+#include <string_view>
+
 #include "api/c/handles.h"
 
 namespace krafla::capi {
@@ -45,12 +49,25 @@ class Ranges {
   std::size_t count_ = 0;
 };
 
+// "a,b"; NULL and "" have none.
+std::set<std::string> NamesOf(const char* list) {
+  std::set<std::string> out;
+  for (std::string_view rest = list != nullptr ? list : ""; !rest.empty();) {
+    const std::size_t comma = rest.find(',');
+    out.emplace(rest.substr(0, comma));
+    rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
+  }
+  return out;
+}
+
 Result<SessionOptions> ToSessionOptions(const krafla_session_options* given) {
   KRAFLA_ASSIGN(const krafla_session_options options,
                 Taken(given, "krafla_session_options", offsetof(krafla_session_options, input_sizes)));
   if (options.reserved != 0) return InvalidArgument("krafla_session_options.reserved is not 0.");
   SessionOptions out;
   out.build.strict = options.strict != 0;
+  out.build.enabled = NamesOf(options.enabled);
+  out.build.disabled = NamesOf(options.disabled);
   out.concurrent_runs = options.concurrent_runs;
   out.for_profile = options.for_profile != 0;
   if (options.input_sizes == nullptr && options.input_sizes_count > 0)
