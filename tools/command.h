@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <random>
 #include <set>
 #include <string>
 #include <string_view>
@@ -202,8 +203,19 @@ int Opt(const OptOptions& options);
 int Ops(const DeviceOptions& device, bool markdown);
 int Demo(const DeviceOptions& options);
 
-// Arguments for a module: made from a seed, floats in the range, integers from 0 to 7, or 0 and 1 where they have a
+// Arrays made from a seed, one after the other: floats in the range, integers from 0 to 7, or 0 and 1 where they have a
 // byte.
+class RandomArrays {
+ public:
+  explicit RandomArrays(uint64_t seed, const RandomRange& range = {}) : random_(seed), range_(range) {}
+  Result<Literal> Next(const Shape& shape);
+
+ private:
+  std::mt19937_64 random_;
+  RandomRange range_;
+};
+
+// Arguments for a module.
 Result<std::vector<Literal>> RandomArguments(const std::vector<Shape>& shapes, uint64_t seed,
                                              const RandomRange& range = {});
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/front_end.h"
+#include "ir/packed_elements.h"
 
 namespace krafla::cli {
 namespace {
@@ -53,7 +54,7 @@ Result<> Prepared::Execute(const DeviceOptions& options) {
 }
 
 Result<> Prepared::ExecuteDonating(const DeviceOptions& options) {
-  if (donated_.empty()) return Execute(options);
+  if (arguments_.empty()) return Execute(options);
   const RunLimit limit = options.ToRunLimit();
   alone->SetLimit(&limit);
   Result<> done = [&]() -> Result<> {
@@ -86,23 +87,39 @@ Result<Prepared> PrepareAlone(std::unique_ptr<Module> module, const RecordedCase
 Result<Prepared> PrepareDonating(std::unique_ptr<Module> module, const RecordedCase* recorded, Client& client,
                                  const CompileOptions& options) {
   KRAFLA_ASSIGN(Prepared out, Compiled(std::move(module), client, options));
-  KRAFLA_ASSIGN(auto arguments, ArgumentsOf(*out.alone, recorded));
   const std::span<const int> aliases = out.alone->result_aliases();
-  if (std::ranges::all_of(aliases, [](int a) { return a < 0; })) {
+  const std::vector<Shape>& shapes = out.alone->arguments();
+  if (std::ranges::all_of(aliases, [](int a) { return a < 0; }) && std::ranges::none_of(shapes, IsPackable)) {
+    KRAFLA_ASSIGN(auto arguments, ArgumentsOf(*out.alone, recorded));
     KRAFLA_TRY(out.alone->ShareArguments(std::move(arguments)));
     return out;
   }
+  std::vector<std::shared_ptr<const Literal>> given;
+  if (recorded != nullptr) { KRAFLA_ASSIGN(given, ArgumentsOf(*out.alone, recorded)); }
   out.client_ = &client;
-  out.arguments_.resize(arguments.size());
+  out.arguments_.resize(shapes.size());
   for (std::size_t r = 0; r < aliases.size(); ++r) {
     if (aliases[r] < 0) continue;
     const auto a = static_cast<std::size_t>(aliases[r]);
-    out.donated_.push_back({a, r, std::move(arguments[a])});
+    out.donated_.push_back({a, r, nullptr});
     out.arguments_[a].donated = true;
   }
-  for (std::size_t a = 0; a < arguments.size(); ++a) {
-    if (out.arguments_[a].donated) continue;
-    KRAFLA_ASSIGN(out.arguments_[a].buffer, client.ToDevice(std::move(arguments[a])));
+  // Arrays that are packed on the device are not all there at once as literals, which are larger.
+  RandomArrays random(0);
+  for (std::size_t a = 0; a < shapes.size(); ++a) {
+    std::shared_ptr<const Literal> argument;
+    if (recorded != nullptr) {
+      argument = std::move(given[a]);
+    } else {
+      KRAFLA_ASSIGN(Literal made, random.Next(shapes[a]));
+      argument = std::make_shared<const Literal>(std::move(made));
+    }
+    if (const auto donated = std::ranges::find(out.donated_, a, &Prepared::Donated::argument);
+        donated != out.donated_.end()) {
+      donated->at_first = std::move(argument);
+    } else {
+      KRAFLA_ASSIGN(out.arguments_[a].buffer, client.ToDevice(std::move(argument)));
+    }
   }
   KRAFLA_TRY(out.Renew());
   return out;

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <random>
-
 #include "command.h"
 #include "hlo_io/element_codec.h"
 
@@ -22,21 +20,26 @@ void FillReals(Literal& out, ElementType part, std::mt19937_64& random, const Ra
 
 }  // namespace
 
+Result<Literal> RandomArrays::Next(const Shape& shape) {
+  KRAFLA_ASSIGN(Literal made, Literal::Create(shape));
+  const ElementType type = RealPart(shape.element_type());
+  const auto bytes = made.bytes();
+  if (shape.IsArray() && IsFloat(type)) {
+    FillReals(made, type, random_, range_);
+  } else if (shape.IsArray()) {
+    const auto size = static_cast<std::size_t>(StorageBytes(type));
+    const uint64_t mask = type == ElementType::kPred || size == 1 ? 1 : 7;
+    for (std::size_t i = 0; i < bytes.size(); i += size) bytes[i] = static_cast<std::byte>(random_() & mask);
+  }
+  return made;
+}
+
 Result<std::vector<Literal>> RandomArguments(const std::vector<Shape>& shapes, uint64_t seed,
                                              const RandomRange& range) {
-  std::mt19937_64 random(seed);
+  RandomArrays random(seed, range);
   std::vector<Literal> out;
   for (const Shape& shape : shapes) {
-    KRAFLA_ASSIGN(Literal made, Literal::Create(shape));
-    const ElementType type = RealPart(shape.element_type());
-    const auto bytes = made.bytes();
-    if (shape.IsArray() && IsFloat(type)) {
-      FillReals(made, type, random, range);
-    } else if (shape.IsArray()) {
-      const auto size = static_cast<std::size_t>(StorageBytes(type));
-      const uint64_t mask = type == ElementType::kPred || size == 1 ? 1 : 7;
-      for (std::size_t i = 0; i < bytes.size(); i += size) bytes[i] = static_cast<std::byte>(random() & mask);
-    }
+    KRAFLA_ASSIGN(Literal made, random.Next(shape));
     out.push_back(std::move(made));
   }
   return out;

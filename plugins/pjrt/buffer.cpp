@@ -54,7 +54,7 @@ krafla::Result<> PJRT_Buffer::DropReference() {
 namespace krafla::pjrt {
 
 std::unique_ptr<PJRT_Buffer> NewBuffer(PJRT_Memory* memory, const Shape& shape, std::shared_ptr<Completion> ready) {
-  auto array = std::make_shared<Array>(std::move(ready), shape.byte_size(), memory->device->count);
+  auto array = std::make_shared<Array>(std::move(ready), DeviceBytes(shape), memory->device->count);
   return std::make_unique<PJRT_Buffer>(memory, shape, std::move(array));
 }
 
@@ -106,7 +106,7 @@ Result<> Buffer_GetMemoryLayout(PJRT_Buffer_GetMemoryLayout_Args& args) {
 }
 
 Result<> Buffer_OnDeviceSizeInBytes(PJRT_Buffer_OnDeviceSizeInBytes_Args& args) {
-  args.on_device_size_in_bytes = static_cast<std::size_t>(args.buffer->shape().byte_size());
+  args.on_device_size_in_bytes = static_cast<std::size_t>(DeviceBytes(args.buffer->shape()));
   return {};
 }
 

@@ -7,7 +7,7 @@ namespace {
 
 int64_t Bytes(const std::vector<Shape>& shapes) {
   int64_t sum = 0;
-  for (const Shape& s : shapes) sum += s.byte_size();
+  for (const Shape& s : shapes) sum += DeviceBytes(s);
   return sum;
 }
 
@@ -25,7 +25,7 @@ Result<> Executable_GetCompiledMemoryStats(PJRT_Executable_GetCompiledMemoryStat
   const Program& program = *args.executable->program;
   int64_t aliased = 0;
   for (std::size_t i = 0; i < program.parameters().size(); ++i)
-    if (program.donates(i)) aliased += program.parameters()[i].byte_size();
+    if (program.donates(i)) aliased += DeviceBytes(program.parameters()[i]);
   args.generated_code_size_in_bytes = 0;
   args.argument_size_in_bytes = Bytes(program.parameters());
   args.output_size_in_bytes = Bytes(program.results());

@@ -4,11 +4,13 @@
 #include <algorithm>
 
 #include "api/back_ends.h"
+#include "api/packed_executable.h"
 #include "base/thread_pool.h"
 #include "base/validation.h"
 #include "base/without_exceptions.h"
 #include "cpu_fallback/native/native_code.h"
 #include "ir/memory_order.h"
+#include "ir/packed_elements.h"
 
 namespace krafla {
 
@@ -88,6 +90,29 @@ Result<std::vector<std::shared_ptr<DeviceBuffer>>> Executable::RunOnBuffersWithi
 }
 
 Result<std::shared_ptr<DeviceBuffer>> Client::ViewOnDevice(const Shape& shape, HostView view) {
+  if (PacksElements() && IsPackable(shape)) return CopyToDevice(shape, view.bytes);
+  return PlaceView(shape, std::move(view));
+}
+
+Result<std::shared_ptr<DeviceBuffer>> Client::CopyToDevice(const Shape& shape, std::span<const std::byte> bytes) {
+  if (!PacksElements() || !IsPackable(shape)) return PlaceCopy(shape, bytes);
+  return WithoutExceptions([&]() -> Result<std::shared_ptr<DeviceBuffer>> {
+    if (static_cast<int64_t>(bytes.size()) != shape.byte_size())
+      return InvalidArgument("{} takes {} bytes, {} were given.", shape.ToString(false), shape.byte_size(),
+                             bytes.size());
+    KRAFLA_ASSIGN(Literal packed, Literal::CreateUninitialized(PackedShape(shape)));
+    PackElements(shape.element_type(), bytes, packed.bytes());
+    KRAFLA_ASSIGN(auto placed, Place(std::make_shared<const Literal>(std::move(packed))));
+    return std::make_shared<PackedBuffer>(shape, std::move(placed));
+  });
+}
+
+Result<std::shared_ptr<DeviceBuffer>> Client::ToDevice(std::shared_ptr<const Literal> literal) {
+  if (PacksElements() && IsPackable(literal->shape())) return CopyToDevice(literal->shape(), literal->bytes());
+  return Place(std::move(literal));
+}
+
+Result<std::shared_ptr<DeviceBuffer>> Client::PlaceView(const Shape& shape, HostView view) {
   return std::make_shared<HostBuffer>(shape, std::move(view));
 }
 
@@ -138,12 +163,12 @@ Result<std::vector<std::shared_ptr<DeviceBuffer>>> Executable::RunObserved(std::
   return run;
 }
 
-Result<std::shared_ptr<DeviceBuffer>> Client::CopyToDevice(const Shape& shape, std::span<const std::byte> bytes) {
+Result<std::shared_ptr<DeviceBuffer>> Client::PlaceCopy(const Shape& shape, std::span<const std::byte> bytes) {
   KRAFLA_ASSIGN(Literal literal, Literal::FromBytes(shape, bytes));
-  return ToDevice(std::make_shared<const Literal>(std::move(literal)));
+  return Place(std::make_shared<const Literal>(std::move(literal)));
 }
 
-Result<std::shared_ptr<DeviceBuffer>> Client::ToDevice(std::shared_ptr<const Literal> literal) {
+Result<std::shared_ptr<DeviceBuffer>> Client::Place(std::shared_ptr<const Literal> literal) {
   return std::make_shared<HostBuffer>(std::move(literal));
 }
 

@@ -53,6 +53,9 @@ struct CompileOptions {
   bool lay_out_entry = false;
   // Constants of any size are folded: the time that it takes is spent once, for all who load the compiled model.
   bool ahead_of_time = false;
+  // Arrays of elements of fewer than 8 bits are packed in the device's memory (ir/packed_elements.h). Members of groups
+  // and an application's own Vulkan device, to whose memory others write, have a byte for each element.
+  bool pack_elements = true;
   // The executable keeps what Executable::Another needs, and its module.
   bool for_group = false;
   // The executable keeps what Executable::Profile needs: names, and on Vulkan the program.
@@ -253,6 +256,8 @@ struct CompileTarget {
   bool computes_operands = false;
   // It runs row groups (plan::RowGroupStep).
   bool runs_row_groups = false;
+  // Its executables take packed elements as callers know them (api/packed_executable.h).
+  bool packs_elements = false;
 };
 
 // A device, and what those need to know of it who work with any.
@@ -290,18 +295,25 @@ class Client {
                                                       const CompileOptions& options) = 0;
   // An array of the caller's, which `view` keeps and nobody changes meanwhile; row-major. Where the device works in the
   // host's memory it is read there, without a copy.
-  virtual Result<std::shared_ptr<DeviceBuffer>> ViewOnDevice(const Shape& shape, HostView view);
+  Result<std::shared_ptr<DeviceBuffer>> ViewOnDevice(const Shape& shape, HostView view);
   // A copy of an array of the caller's.
-  virtual Result<std::shared_ptr<DeviceBuffer>> CopyToDevice(const Shape& shape, std::span<const std::byte> bytes);
+  Result<std::shared_ptr<DeviceBuffer>> CopyToDevice(const Shape& shape, std::span<const std::byte> bytes);
   // The array on the device. Where the device works in the host's memory it is the literal itself, without a copy.
   // Executables compiled with other features (CompileOptions) may be on another device, which gets it through the host.
-  virtual Result<std::shared_ptr<DeviceBuffer>> ToDevice(std::shared_ptr<const Literal> literal);
+  Result<std::shared_ptr<DeviceBuffer>> ToDevice(std::shared_ptr<const Literal> literal);
   // What the validation layers had to say since the last call (KRAFLA_VALIDATE).
   virtual std::vector<std::string> TakeValidationMessages() { return {}; }
   // Infeed, outfeed and host channels of the executables that were not given others.
   HostTransfers& transfers() { return *transfers_; }
 
  protected:
+  // The three above, of arrays as the device keeps them.
+  virtual Result<std::shared_ptr<DeviceBuffer>> PlaceView(const Shape& shape, HostView view);
+  virtual Result<std::shared_ptr<DeviceBuffer>> PlaceCopy(const Shape& shape, std::span<const std::byte> bytes);
+  virtual Result<std::shared_ptr<DeviceBuffer>> Place(std::shared_ptr<const Literal> literal);
+  // Whether programs find elements of fewer than 8 bits packed (CompileOptions::pack_elements).
+  virtual bool PacksElements() const { return device_.target.packs_elements; }
+
   DeviceDescription device_;
   std::shared_ptr<HostTransfers> transfers_ = std::make_shared<HostTransfers>();
 };

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "ir/packed_elements.h"
 #include "krafla/literal.h"
 #include "krafla/status.h"
 

@@ -9,7 +9,9 @@
 #include "api/host/host_services.h"
 #include "collectives/participants.h"
 #include "evaluator/evaluator.h"
+#include "ir/packed_elements.h"
 #include "passes/entry_layouts.h"
+#include "passes/entry_packing.h"
 #include "plan/step_runner.h"
 
 namespace krafla {
@@ -51,7 +53,10 @@ bool AreLeavesOf(const std::vector<const Shape*>& leaves, const std::vector<Shap
   for (const Shape& s : seen)
     for (int64_t d = 0; d < s.rank(); ++d)
       if (s.IsDynamicDim(d)) expected.push_back(Shape::MakeScalar(ElementType::kS32));
-  return std::ranges::equal(leaves, expected, [](const Shape* a, const Shape& b) { return Shape::Compatible(*a, b); });
+  // With packed elements, but for models that were compiled before there were any.
+  return std::ranges::equal(leaves, expected, [](const Shape* a, const Shape& b) {
+    return Shape::Compatible(*a, b) || (IsPackable(b) && Shape::Compatible(*a, PackedShape(b)));
+  });
 }
 
 // What no kernel takes is for the evaluator, which not every build has.
@@ -77,6 +82,23 @@ Result<> CheckInterface(const Module& optimised, const EntryInterface& interface
                          optimised.name());
 }
 
+// The edges get the layouts that arrays have. Packed arrays are dense, whatever the header promises of what is in them.
+void ApplyPackedEdges(const EntryInterface& interface, plan::ProgramPlan& plan, PackedEdges& edges) {
+  if (edges.IsEmpty()) return;
+  interface.ApplyLayouts(edges.arguments, edges.results);
+  bool any = false;
+  const auto apply = [&](std::vector<Shape>& seen, std::vector<Shape>& kept) {
+    for (std::size_t n = 0; n < std::min(seen.size(), kept.size()); ++n) {
+      if (seen[n].element_type() == kept[n].element_type()) continue;
+      kept[n].ClearLayout();
+      any = true;
+    }
+  };
+  apply(edges.arguments, plan.arguments);
+  apply(edges.results, plan.results);
+  if (!any) edges = {};
+}
+
 }  // namespace
 
 Stopwatch::Stopwatch() : start_(Now()) {}
@@ -97,6 +119,14 @@ Result<> FrontEnd::Check() {
   } else {
     interface_ = EntryInterface::Of(*module_);
   }
+  const bool is_alone = module_->replica_count == 1 && module_->num_partitions == 1;
+  return target_.packs_elements && options_.pack_elements && is_alone ? PackElements() : Result<>();
+}
+
+Result<> FrontEnd::PackElements() {
+  PackedEdges edges = PackedEdges::Of(*module_);
+  KRAFLA_TRY(PackEntry(*module_));
+  packed_edges_ = std::move(edges);
   return {};
 }
 
@@ -107,6 +137,7 @@ Result<> FrontEnd::TakeOptimised() {
       return FailedPrecondition("The pass '{}' cannot be switched off: the compiled model '{}' has been through it.",
                                 name, module_->name());
   interface_ = EntryInterface::Of(*module_);
+  PackedEdges edges = PackedEdges::Of(*module_);
   std::string targets;
   for (const OptimisedModule& o : module_->optimised) {
     for (const std::string& target : o.targets) targets += Format("{}{}", targets.empty() ? "" : ", ", target);
@@ -115,7 +146,9 @@ Result<> FrontEnd::TakeOptimised() {
     KRAFLA_TRY(Verify(*module_));
     KRAFLA_TRY(CheckDevices(*module_, false));
     KRAFLA_TRY(CheckBuiltInCalls(*module_, CustomCallsOf(options_)));
-    return CheckInterface(*module_, interface_);
+    KRAFLA_TRY(CheckInterface(*module_, interface_));
+    packed_edges_ = std::move(edges);
+    return {};
   }
   return NotFound("The compiled model '{}' has no program for {}, only for {}: compile it with --for {}.",
                   module_->name(), target_.name, targets, target_.name);
@@ -157,6 +190,7 @@ Result<plan::ProgramPlan> FrontEnd::Plan(const DeviceProfile* profile, plan::Pla
   KRAFLA_ASSIGN(plan::ProgramPlan plan, plan::PlanProgram(std::move(verified), plan_options));
   KRAFLA_TRY(CheckEvaluated(plan));
   interface_.ApplyLayouts(plan.arguments, plan.results);
+  ApplyPackedEdges(interface_, plan, packed_edges_);
   report_.plan_ms += planning.Milliseconds();
   report_.instructions = plan.instruction_count;
   report_.kernels = static_cast<int>(plan.kernels.size());
@@ -175,7 +209,9 @@ Result<plan::ProgramPlan> FrontEnd::Plan(const DeviceProfile* profile, plan::Pla
 
 Result<plan::ProgramPlan> OptimizeAndPlan(std::unique_ptr<Module> module, const CompileOptions& options,
                                           CompileReport& report) {
-  FrontEnd front_end(std::move(module), options, report, kCpuTarget);
+  CompileOptions unpacked = options;
+  unpacked.pack_elements = false;
+  FrontEnd front_end(std::move(module), unpacked, report, kCpuTarget);
   KRAFLA_TRY(front_end.Optimize());
   return front_end.Plan(nullptr);
 }

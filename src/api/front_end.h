@@ -11,8 +11,11 @@
 namespace krafla {
 
 // Of the CPU, wherever its kernels are compiled.
-inline constexpr CompileTarget kCpuTarget{
-    .name = "cpu", .takes_dilated_convolutions = true, .computes_operands = true, .runs_row_groups = true};
+inline constexpr CompileTarget kCpuTarget{.name = "cpu",
+                                          .takes_dilated_convolutions = true,
+                                          .computes_operands = true,
+                                          .runs_row_groups = true,
+                                          .packs_elements = true};
 
 // Step by step, as `krafla opt` shows what lies between; OptimizeAndPlan is all of it.
 class FrontEnd {
@@ -27,6 +30,9 @@ class FrontEnd {
   Result<> Optimize(std::span<const std::string> passes = {}, const PassObserver& observer = {});
   // Of the module as it was given; once Optimize was called.
   const EntryInterface& interface() const { return interface_; }
+  // What the program's arguments and results were before their elements were packed; empty where nothing was. Once Plan
+  // was called.
+  const PackedEdges& packed_edges() const { return packed_edges_; }
   // Until Plan.
   const Module& module() const { return *module_; }
   // Once. `profile`: of the Vulkan device; null: of no device in particular, or the CPU.
@@ -37,15 +43,18 @@ class FrontEnd {
   Result<> Check();
   // Puts the program of a compiled model that is for this target in the place of the module.
   Result<> TakeOptimised();
+  // Packs the elements of the entry's arrays, and keeps what they were.
+  Result<> PackElements();
 
   std::unique_ptr<Module> module_;
   const CompileOptions& options_;
   CompileReport& report_;
   CompileTarget target_;
   EntryInterface interface_;
+  PackedEdges packed_edges_;
 };
 
-// For the CPU.
+// For the CPU, of arguments and results with a byte for each element of fewer bits.
 Result<plan::ProgramPlan> OptimizeAndPlan(std::unique_ptr<Module> module, const CompileOptions& options,
                                           CompileReport& report);
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ir/packed_elements.h"
+
 namespace krafla {
 
 namespace {
@@ -76,6 +78,16 @@ void EntryInterface::ApplyLayouts(std::vector<Shape>& argument_leaves, std::vect
   };
   apply(arguments, argument_leaves);
   apply(results, result_leaves);
+}
+
+PackedEdges PackedEdges::Of(const Module& module) {
+  PackedEdges out;
+  const auto is_packable = [](const Shape& s) { return IsPackable(s); };
+  for (const Instruction* p : module.entry()->parameters())
+    for (const Shape* leaf : TupleLeaves(p->shape())) out.arguments.push_back(*leaf);
+  for (const Shape* leaf : TupleLeaves(module.entry()->root()->shape())) out.results.push_back(*leaf);
+  if (std::ranges::none_of(out.arguments, is_packable) && std::ranges::none_of(out.results, is_packable)) return {};
+  return out;
 }
 
 bool EntryInterface::IsDynamic() const {

@@ -35,6 +35,15 @@ struct EntryInterface {
   std::size_t padded_result_count() const;
 };
 
+// The leaves of the entry's parameters and result as the program had them before their elements were packed
+// (passes/entry_packing.h), in the layouts that arrays have; none where nothing is packed.
+struct PackedEdges {
+  std::vector<Shape> arguments, results;
+  bool IsEmpty() const { return arguments.empty() && results.empty(); }
+  // Of a program that is not packed yet.
+  static PackedEdges Of(const Module& module);
+};
+
 // Arguments as large as their bounds, zeros behind what was given, then the sizes. `made` owns what is new.
 // INVALID_ARGUMENT for a wrong count or shape.
 Result<std::vector<const Literal*>> PadArguments(const EntryInterface& interface,

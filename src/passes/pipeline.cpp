@@ -26,6 +26,7 @@ constexpr std::array kPasses = {
     PassInfo{"conditional_simplifier", "inlines known branches; turns small branches into selects",
              ConditionalSimplifier},
     PassInfo{"constant_folding", "evaluates what depends on constants only", ConstantFolding},
+    PassInfo{"constant_packer", "packs the elements of large constants that have fewer than 8 bits", ConstantPacker},
     PassInfo{"contraction_expander",
              "turns dots and convolutions of complex numbers and preds into those of real numbers",
              ContractionExpander},
@@ -44,6 +45,7 @@ constexpr std::array kPasses = {
     PassInfo{"map_inliner", "turns map into elementwise instructions", MapInliner},
     PassInfo{"movement_simplifier", "collapses reshapes, broadcasts, transposes, slices, pads and concatenations",
              MovementSimplifier},
+    PassInfo{"packed_state", "lets loops pass packed arrays on as they are", PackedState},
     PassInfo{"piece_reducer", "turns reductions along a stack of few arrays into combinations of the arrays",
              PieceReducer},
     PassInfo{"ragged_dot_expander", "expands ragged-dot to dots and masks", RaggedDotExpander},
@@ -112,6 +114,8 @@ constexpr auto kRepeated = std::to_array<std::string_view>({
     // With constants in place: conditions and bounds may have become known.
     "conditional_simplifier",
     "while_trip_count",
+    // Leaves state behind that nobody needs.
+    "packed_state",
     "while_simplifier",
     "cse",
     "dce",
@@ -137,6 +141,8 @@ constexpr auto kLast = std::to_array<std::string_view>({
     "barrier_remover",
     "tuple_simplifier",
     "movement_simplifier",
+    // Nothing below computes with constants.
+    "constant_packer",
     "dce",
 });
 constexpr int kRounds = 4;

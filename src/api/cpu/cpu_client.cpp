@@ -6,6 +6,7 @@
 #include "api/bounded_executable.h"
 #include "api/cpu/cpu_executable.h"
 #include "api/front_end.h"
+#include "api/packed_executable.h"
 
 namespace krafla {
 namespace {
@@ -41,6 +42,7 @@ class CpuClient : public Client {
     KRAFLA_ASSIGN(std::unique_ptr<Executable> out,
                   CpuExecutable::Create(std::move(plan), front_end.interface(), std::move(report), device_.description,
                                         std::move(services), options));
+    KRAFLA_ASSIGN(out, WithPackedEdges(std::move(out), front_end.packed_edges()));
     return WithRunTimeSizes(std::move(out));
   }
 

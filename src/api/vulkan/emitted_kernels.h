@@ -21,7 +21,8 @@ namespace krafla {
 // Of slices within buffers: the largest minStorageBufferOffsetAlignment that the specification allows.
 constexpr uint64_t kSliceAlignment = 256;
 
-inline constexpr CompileTarget kVulkanTarget{.name = "vulkan", .runs_spirv = true, .computes_operands = true};
+inline constexpr CompileTarget kVulkanTarget{
+    .name = "vulkan", .runs_spirv = true, .computes_operands = true, .packs_elements = true};
 
 // Loops that are one kernel.
 using EmittedLoops = std::map<const plan::WhileStep*, spirv::EmittedLoop>;

@@ -7,6 +7,7 @@
 #include "api/bounded_executable.h"
 #include "api/front_end.h"
 #include "api/host/host_services.h"
+#include "api/packed_executable.h"
 #include "api/vulkan/emitted_kernels.h"
 #include "api/vulkan/self_test_cases.h"
 #include "api/vulkan/vulkan_executable.h"
@@ -54,21 +55,21 @@ class VulkanClient : public Client {
   }
 
   // On the device that the last program was compiled for: clients have one, unless programs switch features off.
-  Result<std::shared_ptr<DeviceBuffer>> ToDevice(std::shared_ptr<const Literal> literal) override {
+  Result<std::shared_ptr<DeviceBuffer>> Place(std::shared_ptr<const Literal> literal) override {
     return WithoutExceptions([&]() -> Result<std::shared_ptr<DeviceBuffer>> {
       KRAFLA_ASSIGN(std::shared_ptr<vk::Device> device, CurrentDevice());
       return VulkanBuffer::Of(*device, literal);
     });
   }
 
-  Result<std::shared_ptr<DeviceBuffer>> ViewOnDevice(const Shape& shape, HostView view) override {
+  Result<std::shared_ptr<DeviceBuffer>> PlaceView(const Shape& shape, HostView view) override {
     return WithoutExceptions([&]() -> Result<std::shared_ptr<DeviceBuffer>> {
       KRAFLA_ASSIGN(std::shared_ptr<vk::Device> device, CurrentDevice());
       return VulkanBuffer::Of(*device, shape, view);
     });
   }
 
-  Result<std::shared_ptr<DeviceBuffer>> CopyToDevice(const Shape& shape, std::span<const std::byte> bytes) override {
+  Result<std::shared_ptr<DeviceBuffer>> PlaceCopy(const Shape& shape, std::span<const std::byte> bytes) override {
     return WithoutExceptions([&]() -> Result<std::shared_ptr<DeviceBuffer>> {
       KRAFLA_ASSIGN(std::shared_ptr<vk::Device> device, CurrentDevice());
       return VulkanBuffer::CopyOf(*device, shape, bytes);
@@ -76,6 +77,9 @@ class VulkanClient : public Client {
   }
 
   std::vector<std::string> TakeValidationMessages() override { return instance_->TakeValidationMessages(); }
+
+  // The application writes to its memory, and reads there.
+  bool PacksElements() const override { return !IsOnAppDevice(); }
 
   bool IsOnAppDevice() const { return instance_->app() != nullptr; }
   Result<std::shared_ptr<vk::Device>> CurrentDevice() {
@@ -88,8 +92,10 @@ class VulkanClient : public Client {
   }
 
  private:
-  Result<std::unique_ptr<Executable>> TryCompile(std::unique_ptr<Module> module, const CompileOptions& options) {
+  Result<std::unique_ptr<Executable>> TryCompile(std::unique_ptr<Module> module, const CompileOptions& given) {
     CompileReport report;
+    CompileOptions options = given;
+    options.pack_elements = given.pack_elements && PacksElements();
     FrontEnd front_end(std::move(module), options, report, device_.target);
     KRAFLA_TRY(front_end.Optimize());
     KRAFLA_ASSIGN(Tested tested,
@@ -101,6 +107,7 @@ class VulkanClient : public Client {
         std::unique_ptr<Executable> out,
         VulkanExecutable::Create(tested.device, tested.device->profile(), std::move(plan), front_end.interface(),
                                  options, std::move(report), device_.description + tested.note, std::move(services)));
+    KRAFLA_ASSIGN(out, WithPackedEdges(std::move(out), front_end.packed_edges()));
     return WithRunTimeSizes(std::move(out));
   }
 

@@ -68,7 +68,7 @@ class VulkanLinks final : public DeviceLinks {
   VulkanLinks(std::span<const std::shared_ptr<Client>> clients, const CompileOptions& options,
               std::vector<std::shared_ptr<vk::Device>> devices)
       : clients_(clients.begin(), clients.end()), options_(options), devices_(std::move(devices)) {
-    options_.for_group = options_.for_profile = options_.strict = false;
+    options_.for_group = options_.for_profile = options_.strict = options_.pack_elements = false;
     options_.enabled.erase("fast-functions");  // the same bits on every path
     options_.progress = {};
   }

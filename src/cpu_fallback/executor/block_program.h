@@ -59,6 +59,8 @@ class BlockProgram {
     // The program's stores go to the same elements from all rows of a tile, and are added to what is there: sums over
     // the rows, in an order of its own. Native code does that, or the program is refused.
     bool adds_rows = false;
+    // The same of LaneGraph::adds_pairs.
+    bool adds_pairs = false;
     // For AddTo: no native code of its own, and what that needs is kept.
     bool is_for_routine = false;
   };

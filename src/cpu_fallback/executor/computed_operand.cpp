@@ -20,9 +20,11 @@ namespace {
 constexpr int64_t kTileElements = 4096;
 // Places along the depth whose products are added up in registers, each read as one of so many streams; more of short
 // rows, so that a turn is worth its start.
-constexpr int64_t kRowsInTurn = 8, kMostRowsInTurn = 64, kElementsInTurn = 32768;
+constexpr int64_t kRowsInTurn = 8, kScaledRowsInTurn = 32, kMostRowsInTurn = 64, kElementsInTurn = 32768;
 // A dimension that conditions depend on is cut into its indices up to here.
 constexpr int64_t kShortDim = 4;
+// Values of a byte or of a word that are taken out of it at once.
+constexpr int64_t kUnrolledDim = 8;
 
 std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
 
@@ -64,7 +66,10 @@ Result<ComputedOperand> ComputedOperand::Make(const ElementProgram& as_planned, 
       if (d.role != Role::kBatch) d.stride = d.unit * (d.role == Role::kLines ? out.line_stride_ : out.depth_stride_);
     out.AddPanelStore(program, wish.type);
   }
-  const int cut = out.FindShortDim(program);
+  // What lies side by side in memory is read once.
+  if (const int dim = out.FindShortDim(program, kUnrolledDim); dim >= 0 && out.HasWhole(dim))
+    if (out.AddPiece(Unroll(program, dim), wish, dim, -1)) return out;
+  const int cut = out.FindShortDim(program, kShortDim);
   if (cut < 0) {
     KRAFLA_TRY(out.AddPiece(program, wish, -1, 0));
     return out;
@@ -113,7 +118,7 @@ bool ComputedOperand::LiesAlongLines(const ElementProgram& program) const {
 void ComputedOperand::ChooseParts(const Wish& wish, bool by_lines, int64_t lines, int64_t depth) {
   if (wish.vectors > 0) {
     depths_ = PartsOf(Role::kDepth, depth);
-    lines_ = PartsOf(Role::kLines, std::min(wish.neighbours, wish.most_lines));
+    lines_ = PartsOf(Role::kLines, std::min(wish.neighbours, wish.most_lines), true);
   } else if (wish.neighbours == 0) {
     depths_ = PartsOf(Role::kDepth, depth);
     lines_ = PartsOf(Role::kLines, std::max<int64_t>(wish.elements / std::max<int64_t>(depth, 1), 1));
@@ -130,7 +135,9 @@ void ComputedOperand::ChooseParts(const Wish& wish, bool by_lines, int64_t lines
 }
 
 // Parts of at most `most` places, or of as few as the splits of the program allow: a part is a box of its dimensions.
-std::vector<ComputedOperand::Part> ComputedOperand::PartsOf(Role role, int64_t most) const {
+// Where they are summed up all but the last are whole vectors, so that what is summed in what order does not depend on
+// how many parts there are.
+std::vector<ComputedOperand::Part> ComputedOperand::PartsOf(Role role, int64_t most, bool is_sum) const {
   // From the innermost dimension outwards, all of which a part has whole but the last.
   int cut = -1;
   int64_t unit = 1;
@@ -146,7 +153,7 @@ std::vector<ComputedOperand::Part> ComputedOperand::PartsOf(Role role, int64_t m
   const int64_t pieces = CeilDiv(extent, std::clamp<int64_t>(most / unit, 1, extent));
   // Even ones, in whole vectors where that is possible.
   int64_t step = CeilDiv(extent, pieces);
-  if (unit == 1 && step > 16) step = std::min(RoundUp(step, 16), extent);
+  if (is_sum || (unit == 1 && step > 16)) step = std::min(RoundUp(step, 16), extent);
   Part part{0, 0, Dims(dims_.size(), 0), Dims(dims_.size(), 1), 0};
   int64_t outer = 1;
   for (int d = 0; d < static_cast<int>(dims_.size()); ++d) {
@@ -177,10 +184,10 @@ std::vector<ComputedOperand::Part> ComputedOperand::PartsOf(Role role, int64_t m
 }
 
 // Of the dimensions of a role the one that a part has most of.
-int ComputedOperand::LongestOf(Role role) const {
+int ComputedOperand::LongestOf(Role role, int without) const {
   int out = -1;
   for (int d = 0; d < static_cast<int>(dims_.size()); ++d)
-    if (dims_[At(d)].role == role && (out < 0 || ExtentOf(d) > ExtentOf(out))) out = d;
+    if (d != without && dims_[At(d)].role == role && (out < 0 || ExtentOf(d) > ExtentOf(out))) out = d;
   return out;
 }
 
@@ -245,14 +252,23 @@ void ComputedOperand::AddProductStores(ElementProgram& program, const Wish& wish
 }
 
 // A short dimension that decides something: what is done at one of its indices is not done at another.
-int ComputedOperand::FindShortDim(const ElementProgram& program) const {
+int ComputedOperand::FindShortDim(const ElementProgram& program, int64_t most) const {
   for (int d = 0; d < static_cast<int>(dims_.size()); ++d) {
     const Dim& dim = dims_[At(d)];
-    if (dim.role == Role::kBatch || dim.extent == 1 || dim.extent > kShortDim) continue;
+    if (dim.role == Role::kBatch || dim.extent == 1 || dim.extent > most) continue;
     for (const Node& n : program.nodes)
       if (n.op == NodeOp::kIndex && ((program.space.Depends(n.index) >> d) & 1) != 0) return d;
   }
   return -1;
+}
+
+// Whether every part has all of a dimension.
+bool ComputedOperand::HasWhole(int dim) const {
+  const auto has = [&](const Part& l, const Part& k) {
+    return l.extents[At(dim)] * k.extents[At(dim)] == dims_[At(dim)].extent;
+  };
+  return std::ranges::all_of(lines_, [&](const Part& l) { return has(l, depths_[0]); }) &&
+         std::ranges::all_of(depths_, [&](const Part& k) { return has(lines_[0], k); });
 }
 
 // One side along which memory is read, and the longest of the others.
@@ -275,19 +291,24 @@ TileShape ComputedOperand::PanelTile(const ElementProgram& program, int without)
   return tile;
 }
 
-TileShape ComputedOperand::SumsTile() const {
+TileShape ComputedOperand::SumsTile(const ElementProgram& program, int without) const {
   // Rows that follow each other in memory, and have their scale in common: those of the innermost dimension, if it has
   // some.
-  TileShape tile{.row_dim = LongestOf(Role::kDepth), .column_dim = LongestOf(Role::kLines)};
+  TileShape tile{.row_dim = LongestOf(Role::kDepth, without), .column_dim = LongestOf(Role::kLines, without)};
+  if (tile.row_dim < 0 || tile.column_dim < 0) return {};
   for (int d = 0; d < static_cast<int>(dims_.size()); ++d)
-    if (dims_[At(d)].role == Role::kDepth && ExtentOf(d) >= kRowsInTurn) tile.row_dim = d;
+    if (d != without && dims_[At(d)].role == Role::kDepth && ExtentOf(d) >= kRowsInTurn) tile.row_dim = d;
   tile.columns = ExtentOf(tile.column_dim);
   // Of all lines, not of a part's: the order of the sums does not depend on the number of threads.
   int64_t all = 1;
   for (const Dim& d : dims_)
     if (d.role == Role::kLines) all *= d.extent;
-  const int64_t rows =
-      std::clamp<int64_t>(kElementsInTurn / all / kRowsInTurn * kRowsInTurn, kRowsInTurn, kMostRowsInTurn);
+  // What rows have in common is made once for all of a turn.
+  const bool has_scales = std::ranges::any_of(program.nodes, [&](const Node& n) {
+    return n.op == NodeOp::kLoad && ((n.depends >> tile.column_dim) & 1) != 0 && ((n.depends >> tile.row_dim) & 1) == 0;
+  });
+  const int64_t least = has_scales ? kScaledRowsInTurn : kRowsInTurn;
+  const int64_t rows = std::clamp<int64_t>(kElementsInTurn / all / kRowsInTurn * kRowsInTurn, least, kMostRowsInTurn);
   tile.rows = std::min(ExtentOf(tile.row_dim), rows);
   return tile;
 }
@@ -296,13 +317,17 @@ Result<> ComputedOperand::AddPiece(const ElementProgram& program, const Wish& wi
   Piece piece;
   piece.dim = dim, piece.index = index, piece.frame = frame_bytes_;
   const bool is_sum = wish.vectors > 0;
-  const TileShape tile = is_sum ? SumsTile() : PanelTile(program, dim);
-  if (is_sum && (dim == tile.row_dim || dim == tile.column_dim))
+  const auto is_even = [&](int d) { return d < 0 || ExtentOf(d) % 2 == 0; };
+  const TileShape tile = is_sum ? SumsTile(program, dim) : PanelTile(program, dim);
+  if (is_sum && tile.column_dim != LongestOf(Role::kLines))
     return Unimplemented("Sums over a dimension of a few places, which differ.");
-  KRAFLA_ASSIGN(piece.program, BlockProgram::Compile(program, {.tile = tile,
-                                                               .memory_is_constant = !is_sum,
-                                                               .elements = Product(program.space.dims()),
-                                                               .adds_rows = is_sum}));
+  KRAFLA_ASSIGN(piece.program,
+                BlockProgram::Compile(program, {.tile = tile,
+                                                .memory_is_constant = !is_sum,
+                                                .elements = Product(program.space.dims()),
+                                                .adds_rows = is_sum,
+                                                .adds_pairs = is_sum && wish.vectors_fit_bf16 && tile.rows % 2 == 0 &&
+                                                              is_even(tile.row_dim)}));
   // Parts have one of two shapes: the usual one and that of the last one of their dimension.
   const auto of_kind = [](const std::vector<Part>& parts, int kind) -> const Part& {
     const auto found = std::ranges::find(parts, kind, &Part::kind);
@@ -382,6 +407,7 @@ void ComputedOperand::RunTiles(const Piece& piece, std::byte* memory, std::span<
   for (std::size_t d = 0; d < base.size(); ++d) {
     const int64_t first = lines.origin[d] + depth.origin[d], count = lines.extents[d] * depth.extents[d];
     if (static_cast<int>(d) == piece.dim) {
+      if (piece.index < 0) continue;
       if (piece.index < first || piece.index >= first + count) return;
     } else {
       base[d] = dims_[d].role == Role::kBatch ? batch[At(dims_[d].number)] / dims_[d].unit % dims_[d].extent : first;

@@ -23,6 +23,7 @@ class ComputedOperand {
     int64_t most_lines = 0;
     // If not 0, there are no panels: AddProducts multiplies with so many vectors in registers, over all of the depth.
     int64_t vectors = 0;
+    bool vectors_fit_bf16 = false;
   };
   // UNIMPLEMENTED names what has no loop.
   static Result<ComputedOperand> Make(const plan::ElementProgram& program, const Wish& wish);
@@ -65,12 +66,12 @@ class ComputedOperand {
     int number = 0;  // of kBatch: which of them
     int64_t extent = 1, unit = 1, stride = 0;
   };
-  // The program, or what it is where a short dimension, which conditions and shifts depend on, has one index: these are
-  // constants then.
+  // The program, or what it is where a short dimension, which conditions and shifts depend on, has one index, or at all
+  // of these one after the other: they are constants then.
   struct Piece {
     BlockProgram program;
     int dim = -1;
-    int64_t index = 0;
+    int64_t index = 0;            // of `dim`; -1: all
     std::vector<TileGrid> grids;  // by the kinds of lines and depth
     int64_t frame = 0;            // where its frame begins
     const TileGrid& GridOf(const Part& lines, const Part& depth) const {
@@ -81,16 +82,17 @@ class ComputedOperand {
   plan::ElementProgram Split(const plan::ElementProgram& program);
   bool LiesAlongLines(const plan::ElementProgram& program) const;
   void ChooseParts(const Wish& wish, bool by_lines, int64_t lines, int64_t depth);
-  std::vector<Part> PartsOf(Role role, int64_t most) const;
+  std::vector<Part> PartsOf(Role role, int64_t most, bool is_sum = false) const;
   void ChooseOrderOfSums();
-  int LongestOf(Role role) const;
+  int LongestOf(Role role, int without = -1) const;
   void AddPanelStore(plan::ElementProgram& program, ElementType type) const;
   void AddProductStores(plan::ElementProgram& program, const Wish& wish, int64_t depth) const;
   plan::IndexId PlaceOf(plan::IndexSpace& space, Role role) const;
-  int FindShortDim(const plan::ElementProgram& program) const;
+  int FindShortDim(const plan::ElementProgram& program, int64_t most) const;
+  bool HasWhole(int dim) const;
   Result<> AddPiece(const plan::ElementProgram& program, const Wish& wish, int dim, int64_t index);
   TileShape PanelTile(const plan::ElementProgram& program, int without) const;
-  TileShape SumsTile() const;
+  TileShape SumsTile(const plan::ElementProgram& program, int without) const;
   // Of the first parts, which are the largest.
   int64_t ExtentOf(int dim) const {
     const auto d = static_cast<std::size_t>(dim);

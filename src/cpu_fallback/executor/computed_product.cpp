@@ -69,7 +69,8 @@ Result<> ComputedProduct::MakeFew() {
                              .neighbours = kSumsInTurn,
                              .elements = kSmallPanel / width,
                              .most_lines = shared,
-                             .vectors = vectors_.count};
+                             .vectors = vectors_.count,
+                             .vectors_fit_bf16 = vectors_.type == ElementType::kBF16};
   auto sums = ComputedOperand::Make(program_, wish);
   if (sums) {
     operand_ = std::move(*sums);

@@ -294,6 +294,8 @@ bool NativePlanner::Finish() {
     Loop& loop = *loops_[l];
     if (loop.builder.graph().stores.empty()) continue;
     loop.builder.graph().adds_rows = adds_rows_;
+    loop.builder.graph().adds_pairs = adds_pairs_;
+    if (native::HasRoutines()) native::TabulateCodes(loop.builder.graph());
     if (!native::CanCompile(loop.builder.graph())) return false;
     parts[l].code = native::Compile(loop.builder.graph());
     if (parts[l].code == nullptr) return false;

@@ -24,7 +24,8 @@ class NativePlanner {
         elements_(options.elements),
         runs_(options.runs),
         summed_(options.summed),
-        adds_rows_(options.adds_rows) {}
+        adds_rows_(options.adds_rows),
+        adds_pairs_(options.adds_pairs) {}
   // Leaves the program as it is where native code is not had or not worth it.
   void Run();
 
@@ -93,6 +94,7 @@ class NativePlanner {
 
   std::optional<LaneValue> ValueIn(int level, int slot);
   std::optional<LaneValue> LoadIn(Loop& loop, int step);
+  std::optional<LaneValue> LookUp(Loop& loop, int access, int place);
   int StreamOf(Loop& loop, int access, native::LaneStream stream);
   int Stream(Loop& loop, const Operand& operand, native::LaneStream stream);
   // is_seen: with the bits that NaNs are to have.
@@ -105,7 +107,7 @@ class NativePlanner {
   const std::vector<BlockKey>& keys_;
   int64_t elements_, runs_;
   uint64_t summed_;
-  bool adds_rows_ = false;
+  bool adds_rows_ = false, adds_pairs_ = false;
   bool along_rows_ = false, has_narrow_lanes_ = false;
   std::vector<Source> sources_;
   std::map<int, uint64_t> constants_;

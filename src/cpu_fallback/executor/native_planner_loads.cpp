@@ -218,6 +218,23 @@ int NativePlanner::PlaceInShortRows(LaneBuilder& b, Loop& loop, const Access& a)
   return LaneStride(a) == 0 ? down : b.Add(LaneOp::kAdd, t, along, down);
 }
 
+// An element of a table of at most sixteen, which a code names.
+std::optional<NativePlanner::LaneValue> NativePlanner::LookUp(Loop& loop, int access, int place) {
+  const Access& a = AccessOf(access);
+  const bool is_word = a.convert == nullptr && a.width == 4 && native::LaneTypeOf(a.storage) == a.storage;
+  if (!native::HasRoutines() || a.row_stride != 0 || a.column_stride != 0 ||
+      (!is_word && a.storage != ElementType::kBF16))
+    return std::nullopt;
+  native::LaneGraph& graph = loop.builder.graph();
+  const std::optional<native::CodedPlaces> coded = native::PlacesOfCodes(graph, place);
+  if (!coded) return std::nullopt;
+  const LaneStream stream{.kind = LaneStream::Kind::kGather, .width = a.width};
+  graph.tables.push_back({coded->places, StreamOf(loop, access, stream), a.storage});
+  const ElementType type = is_word ? a.storage : ElementType::kF32;
+  return LaneValue{
+      loop.builder.Add({LaneOp::kLookup, type, coded->base, -1, -1, static_cast<uint64_t>(graph.tables.size()) - 1})};
+}
+
 bool NativePlanner::TryLoad(int number, const Step& s) {
   const bool is_ramp = s.kind == Step::Kind::kRamp;
   if (is_ramp && !GoesAlong(s.row_stride, s.column_stride)) return false;
@@ -237,6 +254,15 @@ bool NativePlanner::TryLoad(int number, const Step& s) {
                     : stream.stride == 1 ? LaneStream::Kind::kDense
                                          : LaneStream::Kind::kStrided;
       const ElementType type = native::LaneTypeOf(a.storage);
+      if (offsets && !mask) {
+        const std::optional<LaneValue> found =
+            LookUp(loop, s.access, loop.builder.As(*offsets, ElementType::kS32).node);
+        if (found) {
+          ++loop.op_count;
+          Define(s.out, level, *found);
+          return true;
+        }
+      }
       if (offsets && a.width < 4) {
         const int place = loop.builder.As(*offsets, ElementType::kS32).node;
         if (loop.builder.graph().ColumnSteps()[static_cast<std::size_t>(place)] != 1) return false;

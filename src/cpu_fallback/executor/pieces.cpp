@@ -86,6 +86,23 @@ class Restriction {
   }
 
   ElementProgram Run() && {
+    AddAll();
+    DropUnused();
+    return std::move(out_);
+  }
+  // At every index of the dimension.
+  ElementProgram RunAtEach(int64_t extent) && {
+    merges_ = true;
+    for (begin_ = 0; begin_ < extent; ++begin_) {
+      std::ranges::fill(exprs_, -1);
+      AddAll();
+    }
+    DropUnused();
+    return std::move(out_);
+  }
+
+ private:
+  void AddAll() {
     for (std::size_t i = 0; i < from_.nodes.size(); ++i) node_of_[i] = Rewrite(from_.nodes[i]);
     for (Store s : from_.stores) {
       s.node = NodeOf(s.node);
@@ -98,11 +115,8 @@ class Restriction {
       out_.stores.push_back(s);
     }
     for (NodeId r : from_.results) out_.results.push_back(NodeOf(r));
-    DropUnused();
-    return std::move(out_);
   }
 
- private:
   IndexSpace& space() { return out_.space; }
   NodeId NodeOf(NodeId id) const { return id == kNoNode ? kNoNode : node_of_[At(id)]; }
   std::optional<IndexId> FormOf(NodeId id) { return IndexFormOf(out_, out_.space, id); }
@@ -146,6 +160,9 @@ class Restriction {
       if (o != kNoNode) n.depends |= out_.nodes[At(o)].depends;
     if (n.mask != kNoNode) n.depends |= out_.nodes[At(n.mask)].depends;
     if (n.op == NodeOp::kLoad || n.op == NodeOp::kIndex) n.depends |= space().Depends(n.index);
+    if (merges_)
+      if (const auto same = std::ranges::find(out_.nodes, n); same != out_.nodes.end())
+        return static_cast<NodeId>(same - out_.nodes.begin());
     out_.nodes.push_back(n);
     return static_cast<NodeId>(out_.nodes.size()) - 1;
   }
@@ -274,6 +291,7 @@ class Restriction {
   const ElementProgram& from_;
   int dim_;
   int64_t begin_;
+  bool merges_ = false;  // equal nodes are one
   ElementProgram out_;
   std::vector<IndexId> exprs_;
   std::vector<NodeId> node_of_;
@@ -441,6 +459,12 @@ ElementProgram Restrict(const ElementProgram& program, int dim, int64_t begin, i
   Dims dims = program.space.dims();
   if (dim >= 0) dims[At(dim)] = extent;
   return Restriction(program, dim, begin, dims).Run();
+}
+
+ElementProgram Unroll(const ElementProgram& program, int dim) {
+  Dims dims = program.space.dims();
+  const int64_t extent = std::exchange(dims[At(dim)], 1);
+  return Restriction(program, dim, 0, dims).RunAtEach(extent);
 }
 
 std::vector<ElementProgram> CutIntoPieces(const ElementProgram& program) {

@@ -14,6 +14,10 @@ namespace krafla::cpu {
 // are, and what they leave out is dropped.
 plan::ElementProgram Restrict(const plan::ElementProgram& program, int dim, int64_t begin, int64_t extent);
 
+// The program at all indices of a short dimension, one after the other at each point of the others: the dimension has
+// one place then. For programs that only store.
+plan::ElementProgram Unroll(const plan::ElementProgram& program, int dim);
+
 // Where a condition on indices changes.
 struct Cut {
   int dim = 0;

@@ -83,6 +83,7 @@ class LaneBuilder {
   std::optional<Value> Converted(ElementType to, Value x);
   std::optional<Value> Rounded(Value x, ElementType storage);
   Value RoundedToOdd(Value x);
+  int RoundedToBf16(int x);
   bool HasShortNans(int id, int depth = 4) const;
   int TotalOrderKey(int x);
   int QuietNanOf(int x, int number);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversions: between compute types, to the precision of a storage type, and from and to what is stored.
 #include "cpu_fallback/native/lane_builder.h"
+#include "cpu_fallback/native/routine.h"
 #include "ir/mini_float.h"
 #include "numerics/nan.h"
 
@@ -56,7 +57,7 @@ bool LaneBuilder::HasShortNans(int id, int depth) const {
     return bits.op == op && bits.type == ElementType::kU32 && node(bits.b).op == LaneOp::kConstant &&
            node(bits.b).bits == constant;
   };
-  if (n.op == LaneOp::kIntToFloat || fits_bf16_.contains(id)) return true;
+  if (n.op == LaneOp::kIntToFloat || n.op == LaneOp::kRoundToBf16 || fits_bf16_.contains(id)) return true;
   if (n.op == LaneOp::kConstant) return (n.bits & 0xffff) == 0 || HoldsNoNan(id);
   if (n.op == LaneOp::kBitcast)
     return has_zeros(node(n.a), LaneOp::kShl, 16) || has_zeros(node(n.a), LaneOp::kAnd, 0xffff0000u);
@@ -80,8 +81,17 @@ LaneBuilder::Value LaneBuilder::RoundedToOdd(Value x) {
   return {Bitcast(Select(inexact, odd, bits), f), x.nans == Nans::kPending ? Nans::kPending : Nans::kSigned};
 }
 
-std::optional<LaneBuilder::Value> LaneBuilder::Rounded(Value x, ElementType storage) {
+int LaneBuilder::RoundedToBf16(int x) {
   const ElementType f = ElementType::kF32, u = ElementType::kU32;
+  if (HasRoutines()) return Add(LaneOp::kRoundToBf16, f, x);
+  const int bits = Bitcast(x, u);
+  const int odd = Add(LaneOp::kAnd, u, Add(LaneOp::kShr, u, bits, Constant(u, 16)), Constant(u, 1));
+  const int up = Add(LaneOp::kAdd, u, Add(LaneOp::kAdd, u, bits, Constant(u, 0x7fff)), odd);
+  return Bitcast(Add(LaneOp::kAnd, u, up, Constant(u, 0xffff0000u)), f);
+}
+
+std::optional<LaneBuilder::Value> LaneBuilder::Rounded(Value x, ElementType storage) {
+  const ElementType f = ElementType::kF32;
   if (TypeOf(x.node) == ElementType::kF64) x = RoundedToOdd(x);
   if (TypeOf(x.node) != f) return std::nullopt;
   if (storage == ElementType::kF16) {
@@ -91,10 +101,7 @@ std::optional<LaneBuilder::Value> LaneBuilder::Rounded(Value x, ElementType stor
   }
   if (storage == ElementType::kBF16) {
     if (IsOfAByte(x.node) || fits_bf16_.contains(x.node)) return x;
-    const int bits = Bitcast(x.node, u);
-    const int odd = Add(LaneOp::kAnd, u, Add(LaneOp::kShr, u, bits, Constant(u, 16)), Constant(u, 1));
-    const int up = Add(LaneOp::kAdd, u, Add(LaneOp::kAdd, u, bits, Constant(u, 0x7fff)), odd);
-    const int number = Bitcast(Add(LaneOp::kAnd, u, up, Constant(u, 0xffff0000u)), f);
+    const int number = RoundedToBf16(x.node);
     if (x.nans == Nans::kPending && HasShortNans(x.node)) return Value{number, Nans::kPending};
     // The rounding may carry a NaN's bits away.
     if (x.nans == Nans::kPending)

@@ -24,8 +24,10 @@ std::string LaneGraph::Key() const {
   const auto put = [&](auto value) { key.append(reinterpret_cast<const char*>(&value), sizeof(value)); };
   put(static_cast<uint32_t>(nodes.size()));
   put(static_cast<uint32_t>(streams.size()));
+  put(static_cast<uint32_t>(tables.size()));
   put(static_cast<uint32_t>(regions.size()));
   put(adds_rows);
+  put(adds_pairs);
   for (const LaneNode& n : nodes) {
     put(n.op);
     put(n.type);
@@ -34,6 +36,11 @@ std::string LaneGraph::Key() const {
     put(n.c);
     put(n.bits);
     put(n.lanes);
+  }
+  for (const LaneTable& t : tables) {
+    put(t.entries);
+    put(t.stream);
+    put(t.storage);
   }
   for (const LaneAccess& a : accesses) {
     put(a.base);

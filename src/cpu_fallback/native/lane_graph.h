@@ -64,8 +64,11 @@ enum class LaneOp : uint8_t {
   kFloatToFloat,   // between f32 and f64; of a NaN: a NaN of its sign
   kHalfToFloat,    // u16, the bits of an f16, to f32; of a NaN: a NaN of its sign
   kFloatToHalf,    // and back, rounded to nearest even
-  kSettle,         // a NaN becomes the NaN (docs/decisions/0003-same-bits.md)
-  kPhi,            // of region number bits: a where its condition holds, else b
+  kRoundToBf16,  // f32 to the nearest number of bf16, to even; a NaN whose lower half is zero stays one. AVX-512 alone
+  kLookup,       // the entry of table number bits that a's lower four bits name, of 32 bits, 16 lanes a vector. AVX-512
+                 // alone
+  kSettle,       // a NaN becomes the NaN (docs/decisions/0003-same-bits.md)
+  kPhi,          // of region number bits: a where its condition holds, else b
   // Of routines (native/routine.h) alone.
   kFixedLoad,   // from access number bits; with b, a pred, 0 where that is false, and no access
   kFixedStore,  // of a, to access number bits; with b, a pred, where that is true
@@ -163,8 +166,17 @@ struct LaneAccess {
   std::vector<Term> terms = {};
 };
 
+// What a lookup finds: numbers, or elements of a stream that lies anywhere but does not move, at these places.
+struct LaneTable {
+  std::array<uint32_t, 16> entries{};
+  int stream = -1;
+  ElementType storage = ElementType::kInvalid;  // of the stream: 32 bits, or bf16, which is found as f32
+  friend bool operator==(const LaneTable&, const LaneTable&) = default;
+};
+
 struct LaneGraph {
   std::vector<LaneNode> nodes;  // operands come before users
+  std::vector<LaneTable> tables;
   std::vector<LaneStream> streams;
   std::vector<LaneRegion> regions;  // in order, none inside another
   std::vector<LaneStore> stores;    // after all loads of the same elements
@@ -172,6 +184,9 @@ struct LaneGraph {
   // The stores of all rows go to the same elements, and are added to what was there: f32, f64 and 32-bit integers, with
   // streams that have one value, one a row, or an element for each.
   bool adds_rows = false;
+  // Rows that are added up come in even numbers, and what is one a row is a number that bf16 has: it may be multiplied
+  // with others of that kind where subnormal numbers count as zeros.
+  bool adds_pairs = false;
 
   // The bytes that tell it from every other graph.
   std::string Key() const;
@@ -180,6 +195,16 @@ struct LaneGraph {
   // What each node's value grows by from one column to the next, where that is the same throughout a row.
   std::vector<std::optional<int64_t>> ColumnSteps() const;
 };
+
+// What depends on nothing but four bits of a value becomes a lookup: codes of four bits or fewer, whatever is made of
+// them, and entries of tables of constants. Of graphs for AVX-512 that have no regions.
+void TabulateCodes(LaneGraph& graph);
+// The places below 16 that `node`, an index, is for each four bits of node `base`; nothing: it is no such index.
+struct CodedPlaces {
+  int base = -1;
+  std::array<uint32_t, 16> places{};
+};
+std::optional<CodedPlaces> PlacesOfCodes(LaneGraph& graph, int node);
 
 // What a compiled graph is called with: a stream each.
 struct StreamArgument {

@@ -142,6 +142,8 @@ void Avx2Emitter::EmitNode(int id) {
     case LaneOp::kPut:
     case LaneOp::kGather:
     case LaneOp::kScale:
+    case LaneOp::kRoundToBf16:
+    case LaneOp::kLookup:
     case LaneOp::kPopcount:
     case LaneOp::kClz: return;  // CanEmit says no
     case LaneOp::kEq:

@@ -79,7 +79,7 @@ class Avx512Emitter {
     steps_ = graph_.ColumnSteps();
     FindRowValues();
     HoistConstants();
-    if (std::ranges::any_of(graph_.streams, [](const LaneStream& s) {
+    if (graph_.adds_pairs || std::ranges::any_of(graph_.streams, [](const LaneStream& s) {
           return s.kind == LaneStream::Kind::kInterleaved && s.width == 1;
         })) {
       all_lanes_ = cc_.newKq();
@@ -87,6 +87,7 @@ class Avx512Emitter {
     }
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
       if (used_[i] && graph_.nodes[i].op == LaneOp::kUniform) LoadOne(static_cast<int>(i));
+    HoistTables();
 
     index_ = cc_.newInt64();
     if (graph_.adds_rows) EmitSums();
@@ -126,6 +127,22 @@ class Avx512Emitter {
   void FindColumnValues();
   void FindFusedProducts();
   void AddUp(std::size_t store);
+
+  // Two rows at a time (x86_avx512_pairs.cpp).
+  struct PairedProduct {
+    int row = -1, factor = -1;
+  };
+  bool FitsBf16(int id) const;
+  std::optional<PairedProduct> PairedProductOf(const LaneStore& s) const;
+  bool CanPairRows();
+  void EmitPairLoad(int id);
+  void SpreadColumnValues(int groups);
+  x86::Vec PairOfRows(int row_node);
+  void AddPairsUp(int groups);
+  void AdvancePairs();
+  void FetchPairsAhead(int columns);
+  void EmitPairsOfColumns(int groups);
+  void EmitPairs();
   void StartFetching();
   void FetchAhead(int vectors);
 
@@ -192,6 +209,40 @@ class Avx512Emitter {
       Set(c, LoadConstant(At(c).bits, WidthOfNode(c)));
       fixed_[static_cast<std::size_t>(c)] = true;
     }
+  }
+
+  void HoistTables() {
+    for (const LaneTable& table : graph_.tables) {
+      const x86::Vec entries = cc_.newZmm();
+      Emit(Inst::kIdVmovdqu32, entries,
+           cc_.newConst(asmjit::ConstPoolScope::kLocal, table.entries.data(), sizeof(table.entries)));
+      tables_.push_back(table.stream < 0 ? entries : LoadTable(table, entries));
+    }
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (!used_[i] || graph_.nodes[i].op != LaneOp::kRoundToBf16 || !rounding_words_.empty()) continue;
+      for (const uint32_t word : kRoundingWords) rounding_words_.push_back(LoadConstant(word, 4));
+    }
+  }
+  // Its elements at `places`, no more of which are touched than these name.
+  x86::Vec LoadTable(const LaneTable& table, const x86::Vec& places) {
+    const x86::Gp bits = cc_.newUInt32();
+    const x86::KReg k = cc_.newKq();
+    cc_.mov(bits, (2u << std::ranges::max(table.entries)) - 1);
+    cc_.kmovd(k, bits);
+    const x86::Vec loaded = cc_.newZmm(), out = cc_.newZmm();
+    const x86::Mem from = x86::ptr(bases_[static_cast<std::size_t>(table.stream)]);
+    if (table.storage == ElementType::kBF16) {
+      EmitMasked(Inst::kIdVpmovzxwd, k, true, loaded, from);
+      Emit(Inst::kIdVpslld, loaded, loaded, Imm(16));
+    } else {
+      EmitMasked(Inst::kIdVmovdqu32, k, true, loaded, from);
+    }
+    Emit(Inst::kIdVpermd, out, places, loaded);
+    return out;
+  }
+  static constexpr std::array<uint32_t, 4> kRoundingWords = {0x00010000, 0x7fff, 0x00010001, 0xffff0000};
+  x86::Vec RoundingWord(std::size_t number) {
+    return rounding_words_.empty() ? LoadConstant(kRoundingWords[number], 4) : rounding_words_[number];
   }
 
   // A value in a register; as the last operand of an instruction that takes a broadcast, perhaps from memory.
@@ -406,6 +457,7 @@ class Avx512Emitter {
     const LaneNode& n = At(id);
     const LaneStream& stream = graph_.streams[n.bits & 0xffffffffu];
     const int width = stream.width;
+    if (is_paired_) return EmitPairLoad(id);
     if (stream.kind == LaneStream::Kind::kInterleaved) return EmitPart(id);
     if (stream.kind == LaneStream::Kind::kStrided) return EmitStridedLoad(id);
     if (stream.kind == LaneStream::Kind::kShortRows) return EmitShortRows(id);
@@ -495,6 +547,7 @@ class Avx512Emitter {
   void EmitMulBytes(int id);
   void EmitConversion(int id);
   void EmitFloatToInt(int id);
+  void EmitRoundToBf16(int id);
   void EmitMaskOp(int id);
   // out = op(a, b).
   void Binary(int id, InstId op, bool commutes) {
@@ -537,15 +590,26 @@ class Avx512Emitter {
   std::vector<bool> used_;
   std::size_t used_count_ = 0;
   int lanes_ = 16;
-  static constexpr int kVectors = 2;
-  std::array<std::vector<Value>, kVectors> values_;
+  static constexpr int kVectors = 2;  // of a loop's body; of one that pairs rows twice as many
+  static constexpr std::size_t kMostVectors = 4;
+  std::array<std::vector<Value>, kMostVectors> values_;
   std::vector<bool> of_column_;                        // nodes that have the same values in all rows
   std::vector<x86::Gp> starts_;                        // of streams, at the first row
   std::vector<std::pair<std::size_t, x86::Gp>> next_;  // streams, and how far behind these rows the next ones lie
   std::vector<bool> is_fused_;                         // products that are multiplied when they are added up
   std::array<std::vector<x86::Vec>, kVectors> sums_;   // of the rows, by store
-  std::size_t vector_ = 0;                             // the one that is being made
-  std::vector<bool> fixed_;                            // hoisted constants
+  // Of rows in pairs: each store's product; the nodes of the loop's body, and those of columns that it reads; where the
+  // second row is of streams that have one; what was loaded of both; which columns the lanes of vectors are of.
+  std::vector<PairedProduct> paired_;
+  std::vector<bool> in_pairs_;
+  std::vector<int> from_column_;
+  std::vector<x86::Gp> seconds_;
+  std::map<std::pair<std::size_t, std::size_t>, std::pair<x86::Vec, x86::Vec>> pair_loads_;
+  x86::Vec low_columns_, high_columns_;
+  bool is_paired_ = false;
+  std::vector<x86::Vec> tables_, rounding_words_;  // of lookups and roundings, made before the loop
+  std::size_t vector_ = 0;                         // the one that is being made
+  std::vector<bool> fixed_;                        // hoisted constants
   std::vector<x86::Gp> bases_, running_;
   x86::Gp streams_, rows_, columns_, index_;
   x86::KReg tail_, all_lanes_;
@@ -562,5 +626,32 @@ class Avx512Emitter {
   std::vector<RowTable> row_tables_;
   bool is_tail_ = false;
 };
+
+// A vector of function(0), function(1) ..
+template <class Function>
+x86::Vec Avx512Emitter::Sequence(int width, Function function) {
+  std::array<std::byte, 64> bytes{};
+  for (int lane = 0; lane < lanes_; ++lane) {
+    const uint64_t value = static_cast<uint64_t>(function(lane));
+    std::memcpy(bytes.data() + lane * width, &value, static_cast<std::size_t>(width));
+  }
+  const x86::Vec v = NewVector(width);
+  Emit(Inst::kIdVmovdqu32, v,
+       cc_.newConst(asmjit::ConstPoolScope::kLocal, bytes.data(), static_cast<std::size_t>(width * lanes_)));
+  return v;
+}
+// Lane l is that of number place(l) of a's and, behind them, b's.
+template <class Function>
+x86::Vec Avx512Emitter::PermuteTwo(int width, const x86::Vec& a, const x86::Vec& b, Function place) {
+  const x86::Vec out = Sequence(width, place);
+  const InstId op = OfWidth(width, Inst::kIdVpermi2b, Inst::kIdVpermi2w, Inst::kIdVpermi2d, Inst::kIdVpermi2q);
+  if (width > 1) {
+    Emit(op, out, a, b);
+  } else {
+    // AsmJit 1.11 takes it that the instruction for bytes only writes `out`, but with a mask that it reads it too.
+    EmitMasked(op, all_lanes_, false, out, a, b);
+  }
+  return out;
+}
 
 }  // namespace krafla::cpu::native

@@ -148,6 +148,7 @@ void Avx512Emitter::EmitSums() {
   const int vectors = HasManyPreds() ? 1 : kVectors;
   const x86::Gp next = cc_.newInt64();
   cc_.xor_(index_, index_);
+  EmitPairs();
   cc_.bind(whole);
   cc_.lea(next, x86::ptr(index_, vectors * lanes_));
   cc_.cmp(next, columns_);

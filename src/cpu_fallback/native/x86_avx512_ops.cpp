@@ -103,6 +103,13 @@ void Avx512Emitter::EmitNode(int id) {
     case LaneOp::kHalfToFloat:
     case LaneOp::kFloatToHalf: return EmitConversion(id);
     case LaneOp::kFloatToInt: return EmitFloatToInt(id);
+    case LaneOp::kRoundToBf16: return EmitRoundToBf16(id);
+    case LaneOp::kLookup: {
+      const x86::Vec v = NewOf(n.type);
+      // Of all sixteen entries, however many lanes there are.
+      Emit(is_float ? Inst::kIdVpermps : Inst::kIdVpermd, v.zmm(), Register(n.a).zmm(), tables_[n.bits]);
+      return Set(id, v);
+    }
     case LaneOp::kSettle: {
       const x86::Vec a = Register(n.a), v = NewOf(n.type);
       const x86::KReg k = CompareFloats(width, FloatCompare::kUnordered, a, a);
@@ -174,6 +181,8 @@ void Avx512Emitter::EmitMaskOp(int id) {
     case LaneOp::kFloatToFloat:
     case LaneOp::kHalfToFloat:
     case LaneOp::kFloatToHalf:
+    case LaneOp::kRoundToBf16:
+    case LaneOp::kLookup:
     case LaneOp::kSettle:
     case LaneOp::kPhi:
     case LaneOp::kFixedLoad:
@@ -438,6 +447,8 @@ void Avx512Emitter::EmitConversion(int id) {
     case LaneOp::kSelect:
     case LaneOp::kBitcast:
     case LaneOp::kFloatToInt:
+    case LaneOp::kRoundToBf16:
+    case LaneOp::kLookup:
     case LaneOp::kSettle:
     case LaneOp::kPhi:
     case LaneOp::kFixedLoad:
@@ -447,6 +458,25 @@ void Avx512Emitter::EmitConversion(int id) {
     case LaneOp::kPut: break;
   }
   Unary(id, op);
+}
+
+// bits + 0x7fff + the lowest bit that stays, as 0x7fff + 1 * that bit: two products of 16 bits, which are added up at
+// once.
+void Avx512Emitter::EmitRoundToBf16(int id) {
+  const x86::Vec a = Register(At(id).a), odd = NewVector(4), v = NewVector(4);
+  if (HasAvx512Vnni()) {
+    Emit(Inst::kIdVmovdqa32, odd, RoundingWord(0));
+    Emit(Inst::kIdVpternlogd, odd, a, RoundingWord(1), Imm(0xea));  // odd & a | the word
+    Emit(Inst::kIdVmovdqa32, v, a);
+    Emit(Inst::kIdVpdpwssd, v, odd, RoundingWord(2));
+  } else {
+    Emit(Inst::kIdVpsrld, odd, a, Imm(16));
+    Emit(Inst::kIdVpandd, odd, odd, BroadcastConstant(1, 4));
+    Emit(Inst::kIdVpaddd, v, a, RoundingWord(1));
+    Emit(Inst::kIdVpaddd, v, v, odd);
+  }
+  Emit(Inst::kIdVpandd, v, v, RoundingWord(3));
+  Set(id, v);
 }
 
 // The instruction gives the smallest signed number, or all ones, for what does not fit.

@@ -48,6 +48,8 @@ bool HasAvx2For(const LaneGraph& graph, const LaneNode& n) {
     case LaneOp::kClz: return false;
     case LaneOp::kGather:
     case LaneOp::kScale:
+    case LaneOp::kRoundToBf16:
+    case LaneOp::kLookup:
     case LaneOp::kFixedLoad:
     case LaneOp::kFixedStore:
     case LaneOp::kSpread:
@@ -145,6 +147,8 @@ bool HasTarget(X86Target target) {
   return false;
 }
 
+bool HasAvx512Vnni() { return HasTarget(X86Target::kAvx512) && Features().hasAVX512_VNNI(); }
+bool HasAvx512Bf16() { return HasTarget(X86Target::kAvx512) && Features().hasAVX512_BF16(); }
 bool HasAvx512Vbmi() { return HasTarget(X86Target::kAvx512) && Features().hasAVX512_VBMI(); }
 
 // Whether rows can be added up in registers (LaneGraph::adds_rows).

@@ -24,6 +24,8 @@ constexpr bool TakesAnyLength(X86Target target) { return target == X86Target::kA
 // Whether this processor has what the target needs.
 bool HasTarget(X86Target target);
 bool HasAvx512Vbmi();
+bool HasAvx512Bf16();
+bool HasAvx512Vnni();
 // Whether the target has an operation for every node.
 bool CanEmit(X86Target target, const LaneGraph& graph);
 

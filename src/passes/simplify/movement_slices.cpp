@@ -3,6 +3,8 @@
 // elements only.
 #include <algorithm>
 
+#include "ir/packed_elements.h"
+#include "passes/entry_packing.h"
 #include "passes/rewrite.h"
 #include "passes/simplify/movement.h"
 #include "passes/simplify/scalar_facts.h"
@@ -241,10 +243,27 @@ Instruction* SimplifyDynamicSlice(Instruction* i) {
   return Rewriter(*i).Slice(x, std::move(slice));
 }
 
+// Whole bytes of a packed array are updated where they are.
+static Instruction* UpdatePacked(Instruction* i) {
+  const Shape& shape = i->shape();
+  Instruction* source = PackedSourceOf(*i->operand(0));
+  const Instruction* update = i->operand(1);
+  if (source == nullptr || shape.dims().back() % ElementsPerByte(shape.element_type()) != 0 ||
+      i->operand_count() != 2 + shape.dims().size() || update->shape().dims().back() != shape.dims().back() ||
+      !Shape::Compatible(source->shape(), PackedShape(shape)))
+    return nullptr;
+  // The last start is clamped to 0 in both.
+  std::vector<Instruction*> operands(i->operands().begin(), i->operands().end());
+  operands[0] = source;
+  operands[1] = AddPacked(operands[1]);
+  return AddUnpacked(Rewriter(*i).Add(Opcode::kDynamicUpdateSlice, source->shape(), std::move(operands)), shape);
+}
+
 Instruction* SimplifyDynamicUpdateSlice(Instruction* i) {
   Instruction* update = i->operand(1);
   if (Shape::SameDims(update->shape(), i->shape())) return update;
   if (update->shape().element_count() == 0) return i->operand(0);
+  if (Instruction* packed = UpdatePacked(i)) return packed;
   return ClampKnownStarts(i, 2, update->shape().dims());
 }
 
