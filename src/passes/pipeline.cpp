@@ -26,7 +26,7 @@ constexpr std::array kPasses = {
     PassInfo{"conditional_simplifier", "inlines known branches; turns small branches into selects",
              ConditionalSimplifier},
     PassInfo{"constant_folding", "evaluates what depends on constants only", ConstantFolding},
-    PassInfo{"constant_packer", "packs the elements of large constants that have fewer than 8 bits", ConstantPacker},
+    PassInfo{"constant_packer", "packs large constants of fewer than 8 bits an element; makes small even steps iotas", ConstantPacker},
     PassInfo{"contraction_expander",
              "turns dots and convolutions of complex numbers and preds into those of real numbers",
              ContractionExpander},

@@ -105,6 +105,22 @@ ENTRY main {{ x = s32[64] parameter(0)
   EXPECT_EQ(constants[0]->shape().ToString(false), "u8[64,32]");
 }
 
+TEST(ConstantPacker, EvenStepsThatAreBroadcastAreIotas) {
+  const std::string text = Entry(R"(x = s32[4,8] parameter(0)
+ c = s32[8] constant({0,4,8,12,16,20,24,28})
+ b = s32[4,8] broadcast(c), dimensions={1}
+ ROOT r = s32[4,8] shift-right-logical(x, b))");
+  auto module = RunOn(text, {"constant_packer"});
+  ASSERT_NE(module, nullptr);
+  EXPECT_EQ(Find(*module, Opcode::kIota).size(), 1u);
+  // Uneven ones stay.
+  std::string uneven = text;
+  uneven.replace(uneven.find("28}"), 3, "29}");
+  module = RunOn(uneven, {"constant_packer"});
+  ASSERT_NE(module, nullptr);
+  EXPECT_EQ(Find(*module, Opcode::kIota).size(), 0u);
+}
+
 TEST(EntryPacking, DynamicBordersStay) {
   auto module = ParseHloText(R"(HloModule m
 ENTRY main { x = s4[<=8] parameter(0)

@@ -121,6 +121,23 @@ TEST(FusionTest, ConstantsAreNoArraysHoweverManyKernelsReadThem) {
   EXPECT_NE(groups.find("loop d7"), std::string::npos) << groups;
 }
 
+// Steps of an iota, as the shifts that take codes out of words, are made anew wherever they are asked for.
+TEST(FusionTest, WhatIsMadeOfIndicesIsNeverStored) {
+  EXPECT_EQ(GroupsOf(R"(p = f32[8,16] parameter(0)
+ zero = f32[] constant(0)
+ four = f32[] constant(4)
+ fours = f32[8,16] broadcast(four), dimensions={}
+ i = f32[8,16] iota(), iota_dimension=1
+ t = f32[8,16] multiply(i, fours)
+ a = f32[8,16] add(p, t)
+ b = f32[8,16] subtract(p, t)
+ rows = f32[8] reduce(a, zero), dimensions={1}, to_apply=add
+ columns = f32[16] reduce(b, zero), dimensions={0}, to_apply=add
+ ROOT r = (f32[8], f32[16]) tuple(rows, columns)
+)"),
+            "reduce rows; reduce columns");
+}
+
 TEST(FusionTest, ReductionsOverTheSameRowsAreOne) {
   EXPECT_EQ(GroupsOf(kSoftmax), "reduce (m) (s) (e) r");
   FusionOptions options;

@@ -110,6 +110,27 @@ bool FusionPlanner::FitsBuffers(const Instruction& i, const KernelSize& group) c
   return static_cast<int64_t>(reads.size()) + group.results <= options_.buffer_limit;
 }
 
+// Whether it reads nothing, and costs little more than an index: numbers that are repeated, and what a step of
+// arithmetic makes of an iota.
+bool FusionPlanner::IsMadeOfIndices(const Instruction& i) const {
+  constexpr double kMostCost = 2;
+  constexpr std::size_t kMostInstructions = 8;
+  std::vector<const Instruction*> stack = {&i};
+  double cost = 0;
+  for (std::size_t seen = 0; !stack.empty(); ++seen) {
+    const Instruction& x = *stack.back();
+    stack.pop_back();
+    if (x.opcode() == Opcode::kConstant && x.shape().element_count() == 1) continue;
+    if (seen == kMostInstructions || class_[Index(&x)] != Class::kFusible || IsDilation(x) ||
+        x.opcode() == Opcode::kConcatenate || (x.operand_count() == 0 && x.opcode() != Opcode::kIota))
+      return false;
+    if (x.shape().element_count() > 1) cost += ElementCost(x.opcode(), x.shape().element_type());
+    if (cost > kMostCost) return false;
+    stack.insert(stack.end(), x.operands().begin(), x.operands().end());
+  }
+  return true;
+}
+
 KeptValue FusionPlanner::Inline(const Instruction& i, const Uses& mine) {
   double elements = static_cast<double>(std::max<int64_t>(i.shape().element_count(), 1));
   KeptValue out;
@@ -119,7 +140,8 @@ KeptValue FusionPlanner::Inline(const Instruction& i, const Uses& mine) {
   const bool is_nothing = out.cost == 0 && std::ranges::all_of(i.operands(), [](const Instruction* o) {
                             return o->opcode() == Opcode::kConstant && o->shape().element_count() == 1;
                           });
-  if (mine.many) return kept(is_nothing ? KeptWhy::kInlined : KeptWhy::kManyPlaces);
+  const bool is_of_indices = IsMadeOfIndices(i);
+  if (mine.many) return kept(is_nothing || is_of_indices ? KeptWhy::kInlined : KeptWhy::kManyPlaces);
   // To decide at every index whether it holds an element costs more than to store an array with the zeros between.
   if (IsDilation(i))
     for (const Context& c : mine.contexts)
@@ -138,6 +160,7 @@ KeptValue FusionPlanner::Inline(const Instruction& i, const Uses& mine) {
   for (const Instruction* o : i.operands())
     if (o->opcode() != Opcode::kConstant) ++operands;
   // What has no operands costs nothing: iota, broadcasts of constants.
+  if (is_of_indices) operands = 0;
   if (operands > 0 && cost == 0) {
     // Views are free, but for concatenates, which cost a select for each operand.
     if (i.opcode() == Opcode::kConcatenate && (factor > 2 || i.operand_count() > limits_.select_pieces) &&
