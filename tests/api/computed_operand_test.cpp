@@ -2,6 +2,7 @@
 // Dots whose weights are stored quantised: the answers are those without fusion, which stores what they are computed
 // to. All numbers are small integers and powers of two, so that sums are exact in any order.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -121,12 +122,26 @@ Literal Numbers(const Shape& shape, int seed) {
     // Powers of two for scales, whole numbers for the rest.
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] = shape.rank() == 1 ? std::ldexp(1.0f, number(i) % 3) : static_cast<float>(number(i));
+  } else if (type == ElementType::kBF16) {
+    // Whole numbers for the vector; of scales all bits, so that products have to be rounded.
+    auto bits = std::span(reinterpret_cast<uint16_t*>(bytes.data()), bytes.size() / 2);
+    for (std::size_t i = 0; i < bits.size(); ++i)
+      bits[i] = seed == 0 ? static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(number(i))) >> 16)
+                          : static_cast<uint16_t>(0x3f80 + i * 37 % 384);
+  } else if (type == ElementType::kS32 && shape.element_count() > 1) {
+    auto words = out->data<int32_t>();
+    for (std::size_t i = 0; i < words.size(); ++i)
+      words[i] = static_cast<int32_t>(static_cast<uint32_t>(i + 1) * 0x9e3779b9u);
   } else if (type == ElementType::kS32) {
     out->data<int32_t>()[0] = 1;
   } else {
-    const bool is_unsigned = type == ElementType::kU8;
+    const int unsigned_numbers = type == ElementType::kU8                                     ? 256
+                                 : type == ElementType::kU4 || type == ElementType::kF4E2M1FN ? 16
+                                                                                              : 0;
     for (std::size_t i = 0; i < bytes.size(); ++i)
-      bytes[i] = static_cast<std::byte>(is_unsigned ? static_cast<int>((i * 37 + 11) % 256) : number(i));
+      bytes[i] = static_cast<std::byte>(
+          unsigned_numbers > 0 ? static_cast<int>((i * 37 + 11) % static_cast<std::size_t>(unsigned_numbers))
+                               : number(i));
   }
   return std::move(*out);
 }
@@ -162,6 +177,70 @@ TEST_P(ComputedOperandTest, RightOperands) {
                      "\n  ROOT y = f32[M,N] dot(x, w), lhs_contracting_dims={1}, " + dot + "\n}\n",
                  rows),
             form.name + ", " + std::to_string(rows) + " rows");
+    }
+  }
+}
+
+// Weights that are rounded to bf16, which processors have instructions for: codes of four bits as numbers, in tables
+// and in words, and bytes. 160 lines, and 180, of which the last ones are no whole vector.
+TEST_P(ComputedOperandTest, WeightsRoundedToBf16) {
+  const std::string scaled = R"(
+  s = bf16[G,N] parameter(2)
+  sb = bf16[G,32,N] broadcast(s), dimensions={0,2}
+  cg = bf16[G,32,N] reshape(c)
+  p = bf16[G,32,N] multiply(cg, sb)
+  w = bf16[K,N] reshape(p))";
+  const std::vector<Form> forms = {
+      {"s4", "q = s4[K,N] parameter(1)\n  c = bf16[K,N] convert(q)" + scaled},
+      {"s8", "q = s8[K,N] parameter(1)\n  c = bf16[K,N] convert(q)" + scaled},
+      {"f4e2m1fn", "q = f4e2m1fn[K,N] parameter(1)\n  c = bf16[K,N] convert(q)" + scaled},
+      {"u4 in a table", R"(q = u4[K,N] parameter(1)
+  table = bf16[16] parameter(3)
+  i = s32[K,N] convert(q)
+  r = s32[K,N,1] reshape(i)
+  c = bf16[K,N] gather(table, r), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=2, slice_sizes={1})" +
+                            scaled},
+      {"pairs in bytes", R"(q = u8[HK,N] parameter(1)
+  fifteen = u8[] constant(15)
+  fb = u8[HK,N] broadcast(fifteen), dimensions={}
+  four = u8[] constant(4)
+  ob = u8[HK,N] broadcast(four), dimensions={}
+  lo = u8[HK,N] and(q, fb)
+  hi = u8[HK,N] shift-right-logical(q, ob)
+  l3 = u8[HK,1,N] reshape(lo)
+  h3 = u8[HK,1,N] reshape(hi)
+  both = u8[HK,2,N] concatenate(l3, h3), dimensions={1}
+  flat = s8[HK,2,N] convert(both)
+  eight = s8[] constant(8)
+  eb = s8[HK,2,N] broadcast(eight), dimensions={}
+  d = s8[HK,2,N] subtract(flat, eb)
+  e = s8[K,N] reshape(d)
+  c = bf16[K,N] convert(e))" +
+                             scaled},
+      {"eight in a word", R"(q = s32[12,N] parameter(1)
+  q8 = s32[12,8,N] broadcast(q), dimensions={0,2}
+  i = s32[8] iota(), iota_dimension=0
+  four = s32[] constant(4)
+  fours = s32[8] broadcast(four), dimensions={}
+  by = s32[8] multiply(i, fours)
+  byb = s32[12,8,N] broadcast(by), dimensions={1}
+  sh = s32[12,8,N] shift-right-logical(q8, byb)
+  fifteen = s32[] constant(15)
+  fb = s32[12,8,N] broadcast(fifteen), dimensions={}
+  n = s32[12,8,N] and(sh, fb)
+  e = s32[K,N] reshape(n)
+  c = bf16[K,N] convert(e))" + scaled},
+  };
+  for (const Form& form : forms) {
+    for (const int64_t lines : {kLines, int64_t{180}}) {
+      for (const int64_t rows : {1, 3, 20}) {
+        std::string text = "HloModule m\nENTRY main {\n  x = bf16[M,K] parameter(0)\n  " + form.weights +
+                           "\n  ROOT y = f32[M,N] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n";
+        for (const std::string before : {",N]", ",N,"})
+          for (std::size_t at = 0; lines != kLines && (at = text.find(before, at)) != std::string::npos;)
+            text.replace(at, 2, ",180");
+        Check(With(text, rows), form.name + ", " + std::to_string(rows) + " rows of " + std::to_string(lines));
+      }
     }
   }
 }

@@ -185,61 +185,9 @@ class Avx512Emitter {
     }
     return v;
   }
-  void HoistConstants() {
-    std::vector<int> uses(graph_.nodes.size(), 0);
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-      if (!used_[i]) continue;
-      const LaneNode& n = graph_.nodes[i];
-      for (int o : {n.a, n.b, n.c})
-        if (o >= 0) ++uses[static_cast<std::size_t>(o)];
-      // What must be in a register every time counts for more.
-      for (int o : {n.a, n.c})
-        if (o >= 0) ++uses[static_cast<std::size_t>(o)];
-    }
-    for (const LaneStore& s : graph_.stores) uses[static_cast<std::size_t>(s.node)] += 2;
-    std::vector<int> constants;
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
-      if (used_[i] && graph_.nodes[i].op == LaneOp::kConstant) constants.push_back(static_cast<int>(i));
-    std::stable_sort(constants.begin(), constants.end(), [&](int a, int b) {
-      return uses[static_cast<std::size_t>(a)] > uses[static_cast<std::size_t>(b)];
-    });
-    if (constants.size() > kHoistedConstants) constants.resize(kHoistedConstants);
-    for (int c : constants) {
-      if (TypeOf(c) == ElementType::kPred) continue;
-      Set(c, LoadConstant(At(c).bits, WidthOfNode(c)));
-      fixed_[static_cast<std::size_t>(c)] = true;
-    }
-  }
-
-  void HoistTables() {
-    for (const LaneTable& table : graph_.tables) {
-      const x86::Vec entries = cc_.newZmm();
-      Emit(Inst::kIdVmovdqu32, entries,
-           cc_.newConst(asmjit::ConstPoolScope::kLocal, table.entries.data(), sizeof(table.entries)));
-      tables_.push_back(table.stream < 0 ? entries : LoadTable(table, entries));
-    }
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-      if (!used_[i] || graph_.nodes[i].op != LaneOp::kRoundToBf16 || !rounding_words_.empty()) continue;
-      for (const uint32_t word : kRoundingWords) rounding_words_.push_back(LoadConstant(word, 4));
-    }
-  }
-  // Its elements at `places`, no more of which are touched than these name.
-  x86::Vec LoadTable(const LaneTable& table, const x86::Vec& places) {
-    const x86::Gp bits = cc_.newUInt32();
-    const x86::KReg k = cc_.newKq();
-    cc_.mov(bits, (2u << std::ranges::max(table.entries)) - 1);
-    cc_.kmovd(k, bits);
-    const x86::Vec loaded = cc_.newZmm(), out = cc_.newZmm();
-    const x86::Mem from = x86::ptr(bases_[static_cast<std::size_t>(table.stream)]);
-    if (table.storage == ElementType::kBF16) {
-      EmitMasked(Inst::kIdVpmovzxwd, k, true, loaded, from);
-      Emit(Inst::kIdVpslld, loaded, loaded, Imm(16));
-    } else {
-      EmitMasked(Inst::kIdVmovdqu32, k, true, loaded, from);
-    }
-    Emit(Inst::kIdVpermd, out, places, loaded);
-    return out;
-  }
+  void HoistConstants();
+  void HoistTables();
+  x86::Vec LoadTable(const LaneTable& table, const x86::Vec& places);
   static constexpr std::array<uint32_t, 4> kRoundingWords = {0x00010000, 0x7fff, 0x00010001, 0xffff0000};
   x86::Vec RoundingWord(std::size_t number) {
     return rounding_words_.empty() ? LoadConstant(kRoundingWords[number], 4) : rounding_words_[number];
@@ -626,32 +574,5 @@ class Avx512Emitter {
   std::vector<RowTable> row_tables_;
   bool is_tail_ = false;
 };
-
-// A vector of function(0), function(1) ..
-template <class Function>
-x86::Vec Avx512Emitter::Sequence(int width, Function function) {
-  std::array<std::byte, 64> bytes{};
-  for (int lane = 0; lane < lanes_; ++lane) {
-    const uint64_t value = static_cast<uint64_t>(function(lane));
-    std::memcpy(bytes.data() + lane * width, &value, static_cast<std::size_t>(width));
-  }
-  const x86::Vec v = NewVector(width);
-  Emit(Inst::kIdVmovdqu32, v,
-       cc_.newConst(asmjit::ConstPoolScope::kLocal, bytes.data(), static_cast<std::size_t>(width * lanes_)));
-  return v;
-}
-// Lane l is that of number place(l) of a's and, behind them, b's.
-template <class Function>
-x86::Vec Avx512Emitter::PermuteTwo(int width, const x86::Vec& a, const x86::Vec& b, Function place) {
-  const x86::Vec out = Sequence(width, place);
-  const InstId op = OfWidth(width, Inst::kIdVpermi2b, Inst::kIdVpermi2w, Inst::kIdVpermi2d, Inst::kIdVpermi2q);
-  if (width > 1) {
-    Emit(op, out, a, b);
-  } else {
-    // AsmJit 1.11 takes it that the instruction for bytes only writes `out`, but with a mask that it reads it too.
-    EmitMasked(op, all_lanes_, false, out, a, b);
-  }
-  return out;
-}
 
 }  // namespace krafla::cpu::native

@@ -4,7 +4,7 @@
 // rows of sixteen columns (AVX-512-BF16). Whatever else the graph computes is computed lane by lane as ever.
 #ifdef KRAFLA_HAVE_JIT
 
-#include "cpu_fallback/native/x86_avx512.h"
+#include "cpu_fallback/native/x86_avx512_permutes.h"
 
 namespace krafla::cpu::native {
 

@@ -3,7 +3,7 @@
 // vectors are loaded and stored, and permuted in registers.
 #ifdef KRAFLA_HAVE_JIT
 
-#include "cpu_fallback/native/x86_avx512.h"
+#include "cpu_fallback/native/x86_avx512_permutes.h"
 
 namespace krafla::cpu::native {
 

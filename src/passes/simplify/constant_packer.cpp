@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Large constants of elements of fewer than 8 bits are packed as those of parameters are (passes/entry_packing.h). Small
-// ones that count in even steps and are broadcast (the shifts that take codes out of a word) become what an iota makes:
-// no kernel has to read them, or to store what is broadcast from them. After all that computes with constants.
+// Large constants of elements of fewer than 8 bits are packed as those of parameters are (passes/entry_packing.h).
+// Small ones that count in even steps and are broadcast (the shifts that take codes out of a word) become what an iota
+// makes: no kernel has to read them, or to store what is broadcast from them. After all that computes with constants.
 #include <algorithm>
 #include <cstdlib>
 
