@@ -33,6 +33,10 @@
 #include "krafla/status.h"
 #include "passes/entry_interface.h"
 
+namespace krafla::plan {
+struct KernelPlan;
+}  // namespace krafla::plan
+
 namespace krafla {
 
 KRAFLA_EXPORT_BEGIN
@@ -258,6 +262,8 @@ struct CompileTarget {
   bool runs_row_groups = false;
   // Its executables take packed elements as callers know them (api/packed_executable.h).
   bool packs_elements = false;
+  // Whether a device gets one kernel for an AttentionKernel; null: none does.
+  bool (*takes_attention)(const plan::KernelPlan& kernel, const DeviceProfile& profile) = nullptr;
 };
 
 // A device, and what those need to know of it who work with any.

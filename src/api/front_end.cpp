@@ -8,6 +8,7 @@
 #include "api/feature_names.h"
 #include "api/host/host_services.h"
 #include "collectives/participants.h"
+#include "device/tuning.h"
 #include "evaluator/evaluator.h"
 #include "ir/packed_elements.h"
 #include "passes/entry_layouts.h"
@@ -171,6 +172,20 @@ Result<> FrontEnd::Optimize(std::span<const std::string> passes, const PassObser
   return {};
 }
 
+// The blocks of row groups on a Vulkan device, which are launches one after the other.
+static Result<> SetBlocks(const DeviceProfile& profile, plan::RowGroupOptions& out) {
+  KRAFLA_ASSIGN(const Tuning tuning, TuningAskedFor(profile));
+  out.block_bytes = tuning.rows.block_bytes;
+  out.most_blocks = tuning.rows.most_blocks;
+  // A branch that the host chooses would make it wait for the device.
+  out.bounded_parts = 0;
+  // Of the buffers of a kernel (spirv_codegen/emit.h), and of descriptors.
+  out.alignment = 16;
+  if (!profile.features.buffer_device_address)
+    out.alignment = std::max<int64_t>(16, static_cast<int64_t>(profile.limits.min_storage_buffer_offset_alignment));
+  return {};
+}
+
 Result<plan::ProgramPlan> FrontEnd::Plan(const DeviceProfile* profile, plan::PlanLog* log) {
   Stopwatch checks;
   KRAFLA_TRY(CheckCustomCalls(*module_, CustomCallsOf(options_), target_.runs_spirv));
@@ -183,6 +198,11 @@ Result<plan::ProgramPlan> FrontEnd::Plan(const DeviceProfile* profile, plan::Pla
   plan_options.fusion.fuse = !options_.disabled.contains("fusion");
   plan_options.fusion.computed_operands = target_.computes_operands;
   plan_options.row_groups.enabled = target_.runs_row_groups && !options_.disabled.contains("row-groups");
+  if (profile != nullptr) KRAFLA_TRY(SetBlocks(*profile, plan_options.row_groups));
+  if (profile != nullptr && target_.takes_attention != nullptr && plan_options.row_groups.enabled)
+    plan_options.row_groups.takes_attention = [&](const plan::KernelPlan& kernel) {
+      return target_.takes_attention(kernel, *profile);
+    };
   // Descriptors are counted, addresses are not.
   if (profile != nullptr && !profile->features.buffer_device_address)
     plan_options.fusion.buffer_limit = static_cast<int>(

@@ -46,6 +46,12 @@ void TuneCpu(Tuning& t) {
   t.dot.pack_panels = true;
   t.dot.join_local = 8;
 
+  // What lies between the kernels of a block stays in the cache.
+  t.rows.block_bytes = int64_t{2} << 20;
+
+  // What all lanes read is one read.
+  t.attention.row_lanes = 8;
+
   t.conv.shared_tiles = {};
   t.conv.only_packed_pixels = true;
   t.conv.direct_local = 32;

@@ -102,6 +102,25 @@ struct DotTuning {
   bool operator==(const DotTuning&) const = default;
 };
 
+// Row groups (plan::RowGroupStep): the kernels of one block after the other.
+struct RowsTuning {
+  int64_t block_bytes =
+      int64_t{32} << 20;       // bytes of the arrays of a block: enough for its launches to fill the device
+  int64_t most_blocks = 1024;  // blocks of a group, at the most: more are made larger
+  bool operator==(const RowsTuning&) const = default;
+};
+
+// Attention as one kernel.
+struct AttentionTuning {
+  uint32_t row_lanes = 0;    // size of a workgroup of `attention.rows`, whose invocations take a row each; 0: none
+  int64_t most_depth = 128;  // elements of a row of the queries, and of the result, at the most
+  int64_t rows_at_once = 2;  // rows of an invocation ...
+  int64_t narrow_rows_at_once = 4;  // ... where keys or values are converted for all of them
+  int64_t keys_at_once = 4;         // keys of a turn
+  int64_t widen_rows = 64;          // rows that read narrow keys and values, from which on these are converted before
+  bool operator==(const AttentionTuning&) const = default;
+};
+
 struct ConvTuning {
   // tiles of `conv.tile`, in order of preference
   std::vector<SharedTile> shared_tiles = {{64, 64, 16, 4, 32}, {32, 32, 16, 4, 32}, {16, 16, 16, 4, 0}};
@@ -204,6 +223,8 @@ struct Tuning {
   ReduceTuning reduce;
   PanelTuning panel;
   DotTuning dot;
+  RowsTuning rows;
+  AttentionTuning attention;
   ConvTuning conv;
   MatrixTuning coop;
   SortTuning sort;

@@ -76,6 +76,22 @@ void VisitFields(Self& x, Visitor&& v) {
   v("most_packed_bytes", x.most_packed_bytes, kCountRange);
 }
 
+template <Is<AttentionTuning> Self, typename Visitor>
+void VisitFields(Self& x, Visitor&& v) {
+  v("row_lanes", x.row_lanes, FieldRange{0, 1024});
+  v("most_depth", x.most_depth, kPositiveRange);
+  v("rows_at_once", x.rows_at_once, FieldRange{1, 8, true});
+  v("narrow_rows_at_once", x.narrow_rows_at_once, FieldRange{1, 8, true});
+  v("keys_at_once", x.keys_at_once, FieldRange{4, 64, true});
+  v("widen_rows", x.widen_rows, kPositiveRange);
+}
+
+template <Is<RowsTuning> Self, typename Visitor>
+void VisitFields(Self& x, Visitor&& v) {
+  v("block_bytes", x.block_bytes, kPositiveRange);
+  v("most_blocks", x.most_blocks, kPositiveRange);
+}
+
 template <Is<DotTuning> Self, typename Visitor>
 void VisitFields(Self& x, Visitor&& v) {
   v("shared_tiles", x.shared_tiles);
@@ -192,6 +208,8 @@ void VisitFields(Self& x, Visitor&& v) {
   v("reduce", x.reduce);
   v("panel", x.panel);
   v("dot", x.dot);
+  v("rows", x.rows);
+  v("attention", x.attention);
   v("conv", x.conv);
   v("coop", x.coop);
   v("sort", x.sort);

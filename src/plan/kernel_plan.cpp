@@ -45,8 +45,8 @@ class Hasher {
 }  // namespace
 
 std::string_view FamilyName(const KernelPlan& kernel) {
-  constexpr std::string_view kNames[] = {"loop", "reduce",  "dot", "convolution", "sort",
-                                         "scan", "scatter", "fft", "linalg",      "host"};
+  constexpr std::string_view kNames[] = {"loop",    "reduce", "dot",    "convolution", "sort", "scan",
+                                         "scatter", "fft",    "linalg", "attention",   "host"};
   static_assert(std::size(kNames) == std::variant_size_v<KernelBody>);
   return kNames[kernel.body.index()];
 }
@@ -67,12 +67,14 @@ uint64_t HashProblem(const KernelPlan& kernel) {
           h.Add(body.row_dims);
           h.Add(body.element_dims);
         }
-        if constexpr (std::is_same_v<T, DotKernel>) {
-          h.Add(body.batch);
-          for (int64_t v : {body.m, body.n, body.k, body.lhs_offset, body.rhs_offset, body.lhs_m_stride,
-                            body.lhs_k_stride, body.rhs_k_stride, body.rhs_n_stride})
+        const auto add_dot = [&](const DotKernel& dot) {
+          h.Add(dot.batch);
+          for (int64_t v : {dot.m, dot.n, dot.k, dot.lhs_offset, dot.rhs_offset, dot.lhs_m_stride, dot.lhs_k_stride,
+                            dot.rhs_k_stride, dot.rhs_n_stride})
             h.Add(static_cast<uint64_t>(v));
-        }
+        };
+        if constexpr (std::is_same_v<T, DotKernel>) add_dot(body);
+        if constexpr (std::is_same_v<T, AttentionKernel>) add_dot(body.scores), add_dot(body.product);
         if constexpr (std::is_same_v<T, ConvKernel>) {
           h.Add(body.input_dims);
           h.Add(body.kernel_dims);

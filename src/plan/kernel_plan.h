@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <variant>
@@ -91,6 +92,32 @@ struct DotKernel {
   bool computes_lhs() const { return !lhs_program.results.empty(); }
   bool computes_rhs() const { return !rhs_program.results.empty(); }
   friend bool operator==(const DotKernel&, const DotKernel&) = default;
+};
+
+// Attention: a product, the reductions of its rows, and a product that sums over what these make of them, without the
+// arrays between them. The three are over the same rows, [batch..., m], and would be launches one after the other over
+// two more buffers, whose numbers follow those of the bindings: the first one stores an element for each row and column
+// in buffer `bindings`, of which the second one reads its own elements alone; its last stage stores one for each in
+// buffer `bindings` + 1, which is the left operand of the third. PartsOfAttention (plan/rows/attention.cpp) gives those
+// launches.
+//
+// `limits`: where a mask leaves a row the columns [begin, end) at the most, and what it makes of the others changes
+// nothing as long as the row's first reduction, its largest score, is above `least` or NaN, and all that the third
+// launch reads of its right operand is finite. It then adds zeros to sums.
+struct ColumnLimits {
+  // Over [batch..., m]; its first `ends` results are s32 of which `end` is the least, the others such of which `begin`
+  // is the largest. They may lie outside of the columns.
+  ElementProgram program;
+  int ends = 0;
+  double least = 0;
+  friend bool operator==(const ColumnLimits&, const ColumnLimits&) = default;
+};
+struct AttentionKernel {
+  DotKernel scores;
+  ReduceKernel rows;
+  DotKernel product;
+  std::optional<ColumnLimits> limits;
+  friend bool operator==(const AttentionKernel&, const AttentionKernel&) = default;
 };
 
 // A convolution, with its dimension numbers and its window as HLO has them; operands are row-major. The epilogue runs
@@ -201,29 +228,37 @@ struct HostKernel {
 };
 
 using KernelBody = std::variant<LoopKernel, ReduceKernel, DotKernel, ConvKernel, SortKernel, ScanKernel, ScatterKernel,
-                                FftKernel, LinalgKernel, HostKernel>;
+                                FftKernel, LinalgKernel, AttentionKernel, HostKernel>;
 
 // Calls visit(program) for each program of a kernel that may read its bindings: all but the comparators of sorts. The
 // body may be constant or not.
 template <typename Body, typename Visit>
 void ForEachProgram(Body& body, Visit&& visit) {
   const auto of_reduction = [&](auto& reduction) { visit(reduction.combiner), visit(reduction.init); };
+  const auto of_dot = [&](auto& dot) {
+    if (dot.computes_lhs()) visit(dot.lhs_program);
+    if (dot.computes_rhs()) visit(dot.rhs_program);
+    visit(dot.epilogue);
+  };
+  const auto of_stages = [&](auto& reduce) {
+    for (auto& stage : reduce.stages) {
+      visit(stage.program);
+      for (auto& reduction : stage.reductions) of_reduction(reduction);
+    }
+  };
   std::visit(
       [&](auto& kernel) {
         using Kernel = std::remove_cvref_t<decltype(kernel)>;
         if constexpr (std::is_same_v<Kernel, LoopKernel>) visit(kernel.program);
-        if constexpr (std::is_same_v<Kernel, DotKernel>) {
-          if (kernel.computes_lhs()) visit(kernel.lhs_program);
-          if (kernel.computes_rhs()) visit(kernel.rhs_program);
+        if constexpr (std::is_same_v<Kernel, DotKernel>) of_dot(kernel);
+        if constexpr (std::is_same_v<Kernel, ConvKernel>) visit(kernel.epilogue);
+        if constexpr (std::is_same_v<Kernel, AttentionKernel>) {
+          of_dot(kernel.scores), of_stages(kernel.rows), of_dot(kernel.product);
+          if (kernel.limits) visit(kernel.limits->program);
         }
-        if constexpr (std::is_same_v<Kernel, DotKernel> || std::is_same_v<Kernel, ConvKernel>) visit(kernel.epilogue);
         if constexpr (std::is_same_v<Kernel, ScanKernel>) of_reduction(kernel.reduction);
         if constexpr (std::is_same_v<Kernel, ScatterKernel>) of_reduction(kernel.combiner);
-        if constexpr (std::is_same_v<Kernel, ReduceKernel>)
-          for (auto& stage : kernel.stages) {
-            visit(stage.program);
-            for (auto& reduction : stage.reductions) of_reduction(reduction);
-          }
+        if constexpr (std::is_same_v<Kernel, ReduceKernel>) of_stages(kernel);
       },
       body);
 }
@@ -238,6 +273,9 @@ struct KernelPlan {
     return a.bindings == b.bindings && a.body == b.body;
   }
 };
+// The launches that an attention is, over its bindings and the two buffers between them.
+std::vector<KernelPlan> PartsOfAttention(const KernelPlan& plan, const AttentionKernel& attention);
+
 std::string_view FamilyName(const KernelPlan& kernel);  // "loop", "reduce", "dot", ...
 uint64_t HashProblem(const KernelPlan& kernel);
 

@@ -23,6 +23,8 @@ bool HasLargeArrays(const Module& module, int64_t elements) {
 bool IndexAtMost(const ProgramPlan& plan, int64_t elements) {
   for (const KernelPlan& kernel : plan.kernels) {
     bool fits = std::ranges::all_of(kernel.bindings, [&](const Binding& b) { return b.element_count <= elements; });
+    // An attention goes by rows and columns, and has no index of all its scores.
+    if (std::holds_alternative<AttentionKernel>(kernel.body) && fits) continue;
     ForEachProgram(kernel.body, [&](const ElementProgram& p) {
       int64_t points = 1;
       for (int64_t d : p.space.dims()) points = SaturatedMultiply(points, d);

@@ -183,8 +183,12 @@ class ModulePlanner {
   RowGroup GroupFrom(const Scope& scope, const std::set<int>& kept, const StepList& steps, std::size_t step) const;
   // Which of the arrays that the group writes are needed by nobody else.
   void FindShrunk(const Scope& scope, const std::set<int>& kept, RowGroup& group) const;
+  // Adds the launch `step` and the two that go with it to `out` as one, and gives the step behind them.
+  std::optional<std::size_t> MakeAttention(const Scope& scope, const std::set<int>& kept, StepList& steps,
+                                           std::size_t step, StepList& out);
   // Adds the group to `out`, with the steps that run before it; false, and nothing done, where it is no gain.
   bool MakeRowGroup(const Scope& scope, RowGroup& group, StepList& steps, StepList& out);
+  bool IsAligned(const RowGroup& group, const BlockKernels& part) const;
   // By allocation; -1: of the block's place in the grid.
   std::map<int, Slice> PlaceBlocks(const RowGroup& group, const RowBlocks& blocks);
   // `widths`: of the arrays' rows, where these are not the group's.

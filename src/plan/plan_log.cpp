@@ -71,6 +71,7 @@ std::string_view Says(Ungrouped why) {
     case Ungrouped::kBetween: return "A step stands between that has to run first.";
     case Ungrouped::kShared: return "Too few rows fit the cache for all of them to share the operand of a product.";
     case Ungrouped::kSaves: return "What lies between the kernels is small.";
+    case Ungrouped::kAligned: return "A block of its rows would begin where no buffer of this device's kernels begins.";
     case Ungrouped::kIndices: return "An index depends on the row in a way that a block of rows cannot have.";
   }
   return "";
@@ -80,6 +81,7 @@ std::string Says(const LoggedRowGroup& group) {
   std::string out;
   if (group.why == Ungrouped::kGrouped) {
     for (const Instruction* kernel : group.kernels) out += Format("{}{}", out.empty() ? "" : ", ", kernel->name());
+    if (group.is_one_kernel) return Format("{} are one kernel: {} bytes less between them.", out, group.saved_bytes);
     out = Format("{} run on {} of {} rows at a time: {} bytes less between them.", out, group.block_rows, group.rows,
                  group.saved_bytes);
     if (!group.bounds.empty()) out += " A mask leaves parts of the rows the first";

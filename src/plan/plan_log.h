@@ -82,6 +82,7 @@ enum class Ungrouped : uint8_t {
   kBetween,  // a step that is no launch, or whose results are needed, stands between
   kShared,   // blocks are too small for a product to read its right operand once for each of them
   kSaves,    // what lies between the kernels is small
+  kAligned,  // a block would begin where no buffer of the device's kernels begins
   kIndices,  // an index depends on the row in a way that a block of rows cannot have
 };
 // A chain of kernels of which one reads what another writes, or one that has no such chain behind it.
@@ -91,6 +92,7 @@ struct LoggedRowGroup {
   // The first launch behind it that needs it and is no part of it, and why; null: a step that is no launch, or nothing.
   const Instruction* next = nullptr;
   Ungrouped why_not_next = Ungrouped::kGrouped;
+  bool is_one_kernel = false;  // an AttentionKernel
   int64_t saved_bytes = 0, block_rows = 0, rows = 0;
   // Of the rows of each head or batch element: the columns that a mask leaves to each part; nothing: all have all.
   std::vector<int64_t> bounds;

@@ -3,6 +3,7 @@
 // arguments.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "ir/verifier.h"
@@ -28,6 +29,12 @@ struct RowGroupOptions {
   // number of columns of its own; 0: all rows have all. And the operations that this must save.
   int64_t bounded_parts = 16;
   double least_bound_flops = 50e6;
+  // What blocks of a binding lie apart is a multiple of so many bytes.
+  int64_t alignment = 1;
+  // Blocks of a group, at the most: where they would be more, they are larger.
+  int64_t most_blocks = int64_t{1} << 40;
+  // Whether the device takes three kernels as this one, an AttentionKernel; empty: it takes none.
+  std::function<bool(const KernelPlan&)> takes_attention = {};
   // Elements of an array between the kernels of a group; outside of groups FusionLimits::elements is the limit.
   int64_t elements = int64_t{1} << 40;
 };

@@ -39,34 +39,44 @@ std::string Indent(const std::string& text, std::string_view by) {
   return out;
 }
 
+std::string ReduceText(const ReduceKernel& body) {
+  std::string out = Format("rows {} elements {}\n", DimsText(body.row_dims), DimsText(body.element_dims));
+  for (const ReduceStage& s : body.stages) {
+    out += Format("{} stage, {} reductions\n", s.scope == ReduceStage::Scope::kRow ? "row" : "element",
+                  s.reductions.size());
+    out += Indent(s.program.ToString(), "  ");
+  }
+  return out;
+}
+
+std::string DotText(const DotKernel& body) {
+  const auto where = [](bool computed, int binding, int64_t offset) {
+    return computed ? std::string("computed") : Format("b{}+{}", binding, offset);
+  };
+  std::string out =
+      Format("batch {} m {} n {} k {}; lhs {} {} strides m {} k {}; rhs {} {} strides k {} n {}\n",
+             DimsText(body.batch), body.m, body.n, body.k,
+             where(body.computes_lhs(), body.lhs_binding, body.lhs_offset), ElementTypeName(body.lhs_type),
+             body.lhs_m_stride, body.lhs_k_stride, where(body.computes_rhs(), body.rhs_binding, body.rhs_offset),
+             ElementTypeName(body.rhs_type), body.rhs_k_stride, body.rhs_n_stride);
+  if (body.computes_lhs()) out += "lhs, over [batch, m, k]\n" + Indent(body.lhs_program.ToString(), "  ");
+  if (body.computes_rhs()) out += "rhs, over [batch, k, n]\n" + Indent(body.rhs_program.ToString(), "  ");
+  return out + body.epilogue.ToString();
+}
+
 std::string BodyText(const KernelPlan& kernel) {
   return std::visit(
       [](const auto& body) -> std::string {
         using T = std::decay_t<decltype(body)>;
         if constexpr (std::is_same_v<T, LoopKernel>) return body.program.ToString();
-        if constexpr (std::is_same_v<T, ReduceKernel>) {
-          std::string out = Format("rows {} elements {}\n", DimsText(body.row_dims), DimsText(body.element_dims));
-          for (const ReduceStage& s : body.stages) {
-            out += Format("{} stage, {} reductions\n", s.scope == ReduceStage::Scope::kRow ? "row" : "element",
-                          s.reductions.size());
-            out += Indent(s.program.ToString(), "  ");
-          }
-          return out;
-        }
-        if constexpr (std::is_same_v<T, DotKernel>) {
-          const auto where = [](bool computed, int binding, int64_t offset) {
-            return computed ? std::string("computed") : Format("b{}+{}", binding, offset);
-          };
-          std::string out = Format(
-              "batch {} m {} n {} k {}; lhs {} {} strides m {} k {}; rhs {} {} strides k {} n {}\n",
-              DimsText(body.batch), body.m, body.n, body.k,
-              where(body.computes_lhs(), body.lhs_binding, body.lhs_offset), ElementTypeName(body.lhs_type),
-              body.lhs_m_stride, body.lhs_k_stride, where(body.computes_rhs(), body.rhs_binding, body.rhs_offset),
-              ElementTypeName(body.rhs_type), body.rhs_k_stride, body.rhs_n_stride);
-          if (body.computes_lhs()) out += "lhs, over [batch, m, k]\n" + Indent(body.lhs_program.ToString(), "  ");
-          if (body.computes_rhs()) out += "rhs, over [batch, k, n]\n" + Indent(body.rhs_program.ToString(), "  ");
-          return out + body.epilogue.ToString();
-        }
+        if constexpr (std::is_same_v<T, ReduceKernel>) return ReduceText(body);
+        if constexpr (std::is_same_v<T, DotKernel>) return DotText(body);
+        if constexpr (std::is_same_v<T, AttentionKernel>)
+          return Format("scores\n{}rows\n{}product\n{}", Indent(DotText(body.scores), "  "),
+                        Indent(ReduceText(body.rows), "  "), Indent(DotText(body.product), "  ")) +
+                 (body.limits ? Format("columns of a row, {} ends first\n{}", body.limits->ends,
+                                       Indent(body.limits->program.ToString(), "  "))
+                              : std::string());
         if constexpr (std::is_same_v<T, ConvKernel>)
           return Format("input {} kernel {} output {} groups {}\n{}", DimsText(body.input_dims),
                         DimsText(body.kernel_dims), DimsText(body.output_dims), body.attributes.feature_group_count,

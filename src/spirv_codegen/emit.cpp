@@ -24,6 +24,13 @@ Result<> CanEmit(const plan::KernelPlan& kernel, const DeviceProfile& profile) {
     if (dot->computes_rhs()) KRAFLA_TRY(CheckProgram(dot->rhs_program, profile));
     return CheckProgram(dot->epilogue, profile);
   }
+  if (std::holds_alternative<plan::AttentionKernel>(kernel.body)) {
+    Result<> checked;
+    plan::ForEachProgram(kernel.body, [&](const plan::ElementProgram& program) {
+      if (checked) checked = CheckProgram(program, profile);
+    });
+    return checked;
+  }
   if (const auto* conv = std::get_if<plan::ConvKernel>(&kernel.body)) {
     KRAFLA_TRY(CheckType(conv->accumulate_type, profile));
     return CheckProgram(conv->epilogue, profile);
@@ -49,6 +56,12 @@ Result<> CheckBufferCount(const EmittedKernel& kernel, const DeviceProfile& prof
                        kernel.buffers.size(), profile.name, profile.limits.max_per_stage_storage_buffers);
 }
 
+Result<> TakesAttention(const plan::KernelPlan& kernel, const DeviceProfile& profile, const Tuning& tuning) {
+  const EmitOptions options;
+  KRAFLA_TRY(CanEmit(kernel, profile));
+  return CanEmitAttention(kernel, std::get<plan::AttentionKernel>(kernel.body), Target{profile, tuning, options});
+}
+
 namespace {
 
 Result<EmittedProgram> EmitFamily(const plan::KernelPlan& kernel, const Target& target) {
@@ -62,6 +75,8 @@ Result<EmittedProgram> EmitFamily(const plan::KernelPlan& kernel, const Target& 
   if (const auto* conv = std::get_if<plan::ConvKernel>(&kernel.body)) return EmitConv(kernel, *conv, target);
   if (const auto* fft = std::get_if<plan::FftKernel>(&kernel.body)) return EmitFft(kernel, *fft, target);
   if (const auto* linalg = std::get_if<plan::LinalgKernel>(&kernel.body)) return EmitLinalg(kernel, *linalg, target);
+  if (const auto* attention = std::get_if<plan::AttentionKernel>(&kernel.body))
+    return EmitAttention(kernel, *attention, target);
   return Unimplemented("There is no device code for kernels of the family '{}'.", plan::FamilyName(kernel));
 }
 

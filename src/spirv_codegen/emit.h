@@ -67,6 +67,10 @@ Result<EmittedProgram> Emit(const plan::KernelPlan& kernel, const DeviceProfile&
 // Emit's refusals of types and sizes, without emitting anything. Emit may still refuse what this accepts.
 Result<> CanEmit(const plan::KernelPlan& kernel, const DeviceProfile& profile);
 
+// Whether the device gets one kernel for an AttentionKernel, which is faster there than the three that it stands for;
+// UNIMPLEMENTED with the reason where it does not. For planners: without it, they leave the three as they are.
+Result<> TakesAttention(const plan::KernelPlan& kernel, const DeviceProfile& profile, const Tuning& tuning);
+
 // UNIMPLEMENTED for a kernel with more buffers than the device has descriptors for in one stage; addresses are not
 // counted.
 Result<> CheckBufferCount(const EmittedKernel& kernel, const DeviceProfile& profile);

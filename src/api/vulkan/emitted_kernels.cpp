@@ -68,6 +68,11 @@ Result<spirv::EmittedProgram> WrapCustomKernel(const plan::KernelPlan& plan, con
 
 }  // namespace
 
+bool TakesAttention(const plan::KernelPlan& kernel, const DeviceProfile& profile) {
+  const Result<Tuning> tuning = TuningAskedFor(profile);
+  return tuning && spirv::TakesAttention(kernel, profile, *tuning).has_value();
+}
+
 std::vector<std::string> FeaturesOff(const Module& module, const CompileOptions& options) {
   std::set<std::string> off;
   // Only names that profiles know switch device features; the others are passes, "fusion" and "loops".
@@ -86,8 +91,8 @@ namespace {
 Result<> EmitLoops(const plan::ProgramPlan& plan, const DeviceProfile& profile, const Tuning& tuning, bool wanted,
                    EmittedKernels& out) {
   return plan::TryForEachStep(plan, [&](const plan::Step& step) -> Result<bool> {
-    if (const auto* launch = std::get_if<plan::LaunchStep>(&step))
-      out.launched[static_cast<std::size_t>(launch->kernel)] = true;
+    plan::ForEachLaunchOf(
+        step, [&](const plan::LaunchStep& launch) { out.launched[static_cast<std::size_t>(launch.kernel)] = true; });
     const auto* loop = std::get_if<plan::WhileStep>(&step);
     if (loop == nullptr || !wanted) return true;
     auto emitted = spirv::EmitLoopNest(plan, *loop, profile, tuning);
@@ -192,21 +197,22 @@ void ReportPlacement(const plan::ProgramPlan& plan, const EmittedKernels& emitte
   report.loops_ahead = static_cast<int>(emitted.turns.loops.size());
   report.tuned_kernels = emitted.tuned;
   report.fast_functions = emitted.fast_functions;
-  plan::ForEachStep(plan, [&](const plan::Step& step) {
-    if (const auto* loop = std::get_if<plan::WhileStep>(&step)) return !emitted.loops.contains(loop);
-    const auto* launch = std::get_if<plan::LaunchStep>(&step);
-    if (launch == nullptr) return true;
-    const auto k = static_cast<std::size_t>(launch->kernel);
+  const auto report_launch = [&](const plan::LaunchStep& launch) {
+    const auto k = static_cast<std::size_t>(launch.kernel);
     if (programs[k]) {
       for (const spirv::EmittedDispatch& d : programs[k]->dispatches)
         if (programs[k]->kernels[static_cast<std::size_t>(d.kernel)].uses_cooperative_matrix)
           ++report.cooperative_matrix_launches;
-      return true;
+      return;
     }
-    report.device_instructions -= launch->instruction_count;
-    if (IsBetweenDevices(launch->instruction->opcode())) return true;  // report.exchanges
-    report.fallbacks.push_back({launch->instruction->name(), std::string(OpcodeName(launch->instruction->opcode())),
-                                emitted.refusals[k], launch->instruction_count});
+    report.device_instructions -= launch.instruction_count;
+    if (IsBetweenDevices(launch.instruction->opcode())) return;  // report.exchanges
+    report.fallbacks.push_back({launch.instruction->name(), std::string(OpcodeName(launch.instruction->opcode())),
+                                emitted.refusals[k], launch.instruction_count});
+  };
+  plan::ForEachStep(plan, [&](const plan::Step& step) {
+    if (const auto* loop = std::get_if<plan::WhileStep>(&step)) return !emitted.loops.contains(loop);
+    plan::ForEachLaunchOf(step, report_launch);
     return true;
   });
 }

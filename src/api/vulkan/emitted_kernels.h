@@ -21,8 +21,13 @@ namespace krafla {
 // Of slices within buffers: the largest minStorageBufferOffsetAlignment that the specification allows.
 constexpr uint64_t kSliceAlignment = 256;
 
-inline constexpr CompileTarget kVulkanTarget{
-    .name = "vulkan", .runs_spirv = true, .computes_operands = true, .packs_elements = true};
+bool TakesAttention(const plan::KernelPlan& kernel, const DeviceProfile& profile);
+inline constexpr CompileTarget kVulkanTarget{.name = "vulkan",
+                                             .runs_spirv = true,
+                                             .computes_operands = true,
+                                             .runs_row_groups = true,
+                                             .packs_elements = true,
+                                             .takes_attention = &TakesAttention};
 
 // Loops that are one kernel.
 using EmittedLoops = std::map<const plan::WhileStep*, spirv::EmittedLoop>;

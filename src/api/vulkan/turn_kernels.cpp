@@ -72,10 +72,13 @@ Result<TurnKernels> EmitTurnKernels(const plan::ProgramPlan& plan, const DeviceP
       for (const plan::Step& step : list->steps) {
         if (const auto* copy = std::get_if<plan::CopyStep>(&step)) {
           copied.insert(copy->from.size);
-        } else if (const auto* launch = std::get_if<plan::LaunchStep>(&step);
-                   launch == nullptr || !runs_here(launch->kernel)) {
+        } else if (!std::holds_alternative<plan::LaunchStep>(step) &&
+                   !std::holds_alternative<plan::RowGroupStep>(step)) {
           return;
         }
+        bool all_here = true;
+        plan::ForEachLaunchOf(step, [&](const plan::LaunchStep& l) { all_here = all_here && runs_here(l.kernel); });
+        if (!all_here) return;
       }
     }
     out.loops.insert(&loop);

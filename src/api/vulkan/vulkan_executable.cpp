@@ -167,11 +167,15 @@ Result<> VulkanExecutable::AllocateBuffers() {
       constant_bytes +=
           static_cast<uint64_t>(RoundUp(static_cast<int64_t>(program->table.size()) * 4, kSliceAlignment));
   }
+  places_offset_ = constant_bytes;
+  constant_bytes += CountPlaces();
   KRAFLA_TRY(allocate(static_cast<uint64_t>(plan_.arena_size), "the arena"));
   KRAFLA_TRY(allocate(constant_bytes, "the constants"));
   KRAFLA_TRY(allocate(shared_->kernels.scratch_bytes, "scratch"));
   KRAFLA_TRY(allocate(2 * kSliceAlignment, "the ids of the device"));
   buffers_.push_back(weights != nullptr ? weights : buffers_[kDeviceIds]);  // nothing is looked for in the latter
+  KRAFLA_TRY(allocate(static_cast<uint64_t>(plan_.block_bytes), "the rows of a block"));
+  KRAFLA_TRY(UploadPlaces());
   // Zeros until somebody says which member of a group this is.
   const std::vector<std::byte> first(2 * kSliceAlignment);
   KRAFLA_TRY(device_->Upload(*buffers_[kDeviceIds], 0, first));
@@ -243,7 +247,10 @@ vk::BufferSlice VulkanExecutable::SliceOf(const plan::Slice& slice) const {
       return {constants_[number].buffer, constants_[number].offset + offset, size};
     case plan::Allocation::Kind::kDeviceId:
       return {kDeviceIds, static_cast<uint64_t>(a.number) * kSliceAlignment + offset, size};
-    case plan::Allocation::Kind::kBlock: break;  // CompileTarget::runs_row_groups
+    case plan::Allocation::Kind::kBlock:
+      // The place of a block is where no array begins (plan::ModulePlanner::PlaceBlocks).
+      if (a.offset == 0) return {kConstants, places_offset_ + offset, size};
+      return {kBlocks, static_cast<uint64_t>(a.offset) + offset, size};
     case plan::Allocation::Kind::kState: return {kConstants, state_offsets_[number] + offset, size};
     case plan::Allocation::Kind::kArgument: return {static_cast<uint32_t>(kFirstSlot + number), offset, size};
     case plan::Allocation::Kind::kResult:
@@ -259,7 +266,7 @@ std::pair<vk::Buffer*, uint64_t> VulkanExecutable::Place(const plan::Slice& slic
   return {slot.buffer, slot.offset + s.offset};
 }
 
-void VulkanExecutable::AddLaunch(const plan::LaunchStep& step, Pending& pending) {
+void VulkanExecutable::AddLaunch(const plan::LaunchStep& step, Pending& pending, std::vector<int>* rows) {
   auto k = static_cast<std::size_t>(step.kernel);
   const plan::KernelPlan& kernel = plan_.kernels[k];
   const spirv::EmittedProgram& program = *emitted_[k];
@@ -272,6 +279,11 @@ void VulkanExecutable::AddLaunch(const plan::LaunchStep& step, Pending& pending)
   double shares = 0;
   for (const spirv::EmittedDispatch& dispatch : program.dispatches) shares += dispatch.share;
   const double ms = EstimatedMs(kernel, shared_->kernels.rate);
+  std::vector<int> own_rows;
+  if (rows == nullptr) rows = &own_rows;
+  if (rows->empty())
+    for (const spirv::EmittedDispatch& dispatch : program.dispatches) rows->push_back(AddRow(step, &dispatch));
+  std::size_t number = 0;
   for (const spirv::EmittedDispatch& dispatch : program.dispatches) {
     const spirv::EmittedKernel& emitted = program.kernels[static_cast<std::size_t>(dispatch.kernel)];
     vk::Launch launch;
@@ -292,7 +304,7 @@ void VulkanExecutable::AddLaunch(const plan::LaunchStep& step, Pending& pending)
     launch.push = dispatch.push;
     launch.estimated_ms = ms * dispatch.share / shares;
     launch.name = step.instruction->name();
-    pending.Add(std::move(launch), AddRow(step, &dispatch));
+    pending.Add(std::move(launch), (*rows)[number++]);
   }
 }
 
@@ -391,6 +403,13 @@ Result<> VulkanExecutable::BuildProgram() {
   return BuildNodes(plan_.steps, nodes_);
 }
 
+VulkanExecutable::HostNode VulkanExecutable::HostNodeOf(const plan::LaunchStep& step, int row) const {
+  HostNode out{step.kernel, step.bindings, {}, row};
+  for (const plan::Binding& b : plan_.kernels[static_cast<std::size_t>(step.kernel)].bindings)
+    out.written.push_back(b.written);
+  return out;
+}
+
 Result<> VulkanExecutable::BuildNodes(const plan::StepList& steps, NodeList& nodes) {
   Pending pending;
   for (const plan::Step& step : steps.steps) {
@@ -399,13 +418,10 @@ Result<> VulkanExecutable::BuildNodes(const plan::StepList& steps, NodeList& nod
         AddLaunch(*launch, pending);
       } else {
         KRAFLA_TRY(Flush(pending, nodes));
-        HostNode node{launch->kernel, launch->bindings, {}, AddRow(*launch, nullptr)};
-        for (const plan::Binding& b : plan_.kernels[static_cast<std::size_t>(launch->kernel)].bindings)
-          node.written.push_back(b.written);
-        nodes.steps.push_back(std::move(node));
+        nodes.steps.push_back(HostNodeOf(*launch, AddRow(*launch, nullptr)));
       }
-    } else if (std::holds_alternative<plan::RowGroupStep>(step)) {
-      return Internal("The plan has a row group, which this device does not run.");
+    } else if (const auto* group = std::get_if<plan::RowGroupStep>(&step)) {
+      KRAFLA_TRY(AddRowGroup(*group, pending, nodes));
     } else if (const auto* copy = std::get_if<plan::CopyStep>(&step)) {
       pending.Add(vk::Copy{SliceOf(copy->from), SliceOf(copy->to)}, AddRow(*copy));
     } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {

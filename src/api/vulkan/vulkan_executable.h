@@ -72,7 +72,8 @@ class VulkanExecutable : public Executable {
  private:
   // Buffers of every program: the executable's own, then the slots: the arguments, then the results. Weights are
   // constants of a file that is mapped, where the device works in its pages.
-  static constexpr std::size_t kArena = 0, kConstants = 1, kScratch = 2, kDeviceIds = 3, kWeights = 4, kFirstSlot = 5;
+  static constexpr std::size_t kArena = 0, kConstants = 1, kScratch = 2, kDeviceIds = 3, kWeights = 4, kBlocks = 5,
+                               kFirstSlot = 6;
   // Runs given to the device and not waited for; fewer of those whose results are large, as each holds its own.
   static constexpr std::size_t kMostInFlight = 32, kMostLargeInFlight = 8;
   // Turns of a counted loop that are given to the device before it is waited for those given before them: it may be
@@ -147,7 +148,17 @@ class VulkanExecutable : public Executable {
   void DropWhatIsCompiled();
   static Result<AlignedBytes> HostBytes(uint64_t size);
   Result<> Flush(Pending& pending, NodeList& nodes);
-  void AddLaunch(const plan::LaunchStep& step, Pending& pending);
+  // `rows`: those of its dispatches, where it was launched before; else they are made, and put there.
+  void AddLaunch(const plan::LaunchStep& step, Pending& pending, std::vector<int>* rows = nullptr);
+  HostNode HostNodeOf(const plan::LaunchStep& step, int row) const;
+  // vulkan_rows.cpp: row groups as launches, block after block.
+  static plan::LaunchStep LaunchOfBlock(const plan::RowGroupStep& group, const plan::BlockLaunch& launch, int64_t block,
+                                        uint64_t places);
+  uint64_t CountPlaces();  // gives their bytes, and says where those of each group begin
+  Result<> UploadPlaces();
+  bool RunsHere(const plan::RowGroupStep& group) const;
+  void AddBlocks(const plan::RowGroupStep& group, Pending& pending);
+  Result<> AddRowGroup(const plan::RowGroupStep& group, Pending& pending, NodeList& nodes);
   vk::Launch LaunchOf(const plan::WhileStep& loop, int64_t turns) const;
   Result<> AddLoop(const plan::WhileStep& loop, Pending& pending, NodeList& nodes);
   vk::BufferSlice SliceOf(const plan::Slice& slice) const;
@@ -220,6 +231,10 @@ class VulkanExecutable : public Executable {
   std::vector<PlacedConstant> constants_;
   std::vector<uint64_t> table_offsets_;  // of each kernel's table among the constants
   std::vector<uint64_t> state_offsets_;  // in the same buffer
+  // There, too: the places of blocks in their grids, an s32 a dimension, those of a block kSliceAlignment behind those
+  // of the block before; and behind `places_offset_` those of each group.
+  uint64_t places_offset_ = 0;
+  std::map<const plan::RowGroupStep*, uint64_t> places_;
   // Of loops with turns: what switches their launches, and how many turns there were.
   std::shared_ptr<vk::Buffer> predicate_, turn_count_;
   std::unique_ptr<vk::Program> begin_turns_;

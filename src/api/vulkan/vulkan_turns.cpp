@@ -55,6 +55,7 @@ Result<> VulkanExecutable::AddTurns(const plan::WhileStep& loop, WhileNode& node
     const std::size_t first = turn.steps.size();
     for (const plan::Step& step : list.steps) {
       if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) AddLaunch(*launch, turn);
+      if (const auto* group = std::get_if<plan::RowGroupStep>(&step)) AddBlocks(*group, turn);
       const auto* copy = std::get_if<plan::CopyStep>(&step);
       if (copy == nullptr || copy->from.size == 0) continue;
       const vk::BufferSlice slices[] = {SliceOf(copy->from), SliceOf(copy->to)};

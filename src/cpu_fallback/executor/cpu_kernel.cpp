@@ -29,6 +29,9 @@ struct Maker {
   cpu::KernelResult operator()(const plan::LinalgKernel& body) const {
     return cpu::MakeLinalgKernel(plan, body, options);
   }
+  cpu::KernelResult operator()(const plan::AttentionKernel& body) const {
+    return cpu::MakeAttentionKernel(plan, body, options);
+  }
   cpu::KernelResult operator()(const plan::HostKernel& body) const { return cpu::MakeHostKernel(plan, body, options); }
 };
 

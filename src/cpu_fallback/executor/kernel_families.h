@@ -29,6 +29,8 @@ KernelResult MakeConvKernel(const plan::KernelPlan& plan, const plan::ConvKernel
 KernelResult MakeFftKernel(const plan::KernelPlan& plan, const plan::FftKernel& body, const CpuKernelOptions& options);
 KernelResult MakeLinalgKernel(const plan::KernelPlan& plan, const plan::LinalgKernel& body,
                               const CpuKernelOptions& options);
+KernelResult MakeAttentionKernel(const plan::KernelPlan& plan, const plan::AttentionKernel& body,
+                                 const CpuKernelOptions& options);
 KernelResult MakeHostKernel(const plan::KernelPlan& plan, const plan::HostKernel& body,
                             const CpuKernelOptions& options);
 

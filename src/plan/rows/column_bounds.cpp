@@ -6,8 +6,25 @@
 #include <cmath>
 
 #include "plan/rows/free_programs.h"
+#include "plan/rows/mask_ranges.h"
 
 namespace krafla::plan {
+std::optional<int> OnlyBetween(std::span<const RowChain::Member> members, const std::set<int>& shrunk, std::size_t from,
+                               std::size_t to) {
+  std::optional<int> out;
+  for (int allocation : shrunk) {
+    bool is_between = true;
+    for (std::size_t m = 0; m < members.size(); ++m) {
+      const bool touches =
+          std::ranges::any_of(members[m].launch.bindings, [&](const Slice& s) { return s.allocation == allocation; });
+      is_between = is_between && touches == (m == from || m == to);
+    }
+    if (is_between && out) return std::nullopt;
+    if (is_between) out = allocation;
+  }
+  return out;
+}
+
 namespace {
 
 std::size_t BoundAt(int64_t i) { return static_cast<std::size_t>(i); }
@@ -20,72 +37,6 @@ std::optional<double> FloatConstant(const Node& n) {
 }
 
 // ---- Scores
-
-// What an integer or a pred may be; nothing where it is not computed from indices and constants.
-class MaskRanges {
- public:
-  explicit MaskRanges(const ElementProgram& p) : p_(p), known_(p.nodes.size()), seen_(p.nodes.size()) {}
-
-  std::optional<Interval> Of(NodeId id) {
-    if (seen_[BoundAt(id)]) return known_[BoundAt(id)];
-    seen_[BoundAt(id)] = true;
-    return known_[BoundAt(id)] = Make(NodeAt(p_, id));
-  }
-
- private:
-  std::optional<Interval> Make(const Node& n) {
-    if (n.op == NodeOp::kIndex) return p_.space.RangeOf(n.index);
-    if (n.op == NodeOp::kConstant && n.type == ElementType::kPred) {
-      const int64_t v = n.bits != 0;
-      return Interval{v, v};
-    }
-    if (n.op == NodeOp::kConstant && n.type == ElementType::kS32) {
-      const auto v = static_cast<int32_t>(static_cast<uint32_t>(n.bits));
-      return Interval{v, v};
-    }
-    if (n.op != NodeOp::kCompare && n.op != NodeOp::kHlo) return std::nullopt;
-    const std::optional<Interval> a = n.operands[0] == kNoNode ? std::nullopt : Of(n.operands[0]);
-    const std::optional<Interval> b = n.operands[1] == kNoNode ? std::nullopt : Of(n.operands[1]);
-    if (n.op == NodeOp::kCompare) return a && b ? Compared(n.direction, *a, *b) : std::nullopt;
-    if (n.type == ElementType::kS32 && a && b) {
-      constexpr Interval kExact{int64_t{std::numeric_limits<int32_t>::min()}, std::numeric_limits<int32_t>::max()};
-      std::optional<Interval> out;
-      if (n.opcode == Opcode::kAdd) out = *a + *b;
-      if (n.opcode == Opcode::kSubtract) out = *a + *b * -1;
-      return out && out->Within(kExact) ? out : std::nullopt;
-    }
-    if (n.type != ElementType::kPred) return std::nullopt;
-    const auto is = [](const std::optional<Interval>& v, int64_t value) {
-      return v && v->lo == value && v->hi == value;
-    };
-    if (n.opcode == Opcode::kAnd && (is(a, 0) || is(b, 0))) return Interval{0, 0};
-    if (n.opcode == Opcode::kOr && (is(a, 1) || is(b, 1))) return Interval{1, 1};
-    if ((n.opcode == Opcode::kAnd || n.opcode == Opcode::kOr) && a && b && a->lo == a->hi && *a == *b) return a;
-    if (n.opcode == Opcode::kNot && a) return Interval{1 - a->hi, 1 - a->lo};
-    return std::nullopt;
-  }
-
-  static std::optional<Interval> Compared(ComparisonDirection direction, const Interval& a, const Interval& b) {
-    const auto of = [](bool yes, bool no) -> std::optional<Interval> {
-      if (yes) return Interval{1, 1};
-      if (no) return Interval{0, 0};
-      return std::nullopt;
-    };
-    switch (direction) {
-      case ComparisonDirection::kLt: return of(a.hi < b.lo, a.lo >= b.hi);
-      case ComparisonDirection::kLe: return of(a.hi <= b.lo, a.lo > b.hi);
-      case ComparisonDirection::kGt: return of(a.lo > b.hi, a.hi <= b.lo);
-      case ComparisonDirection::kGe: return of(a.lo >= b.hi, a.hi < b.lo);
-      case ComparisonDirection::kEq: return of(false, a.hi < b.lo || a.lo > b.hi);
-      case ComparisonDirection::kNe: return of(a.hi < b.lo || a.lo > b.hi, false);
-    }
-    return std::nullopt;
-  }
-
-  const ElementProgram& p_;
-  std::vector<std::optional<Interval>> known_;
-  std::vector<bool> seen_;
-};
 
 // The constant that a choice takes wherever it is decided.
 std::optional<double> Chosen(const ElementProgram& p, MaskRanges& ranges, NodeId id) {
@@ -215,30 +166,15 @@ std::optional<int> OnlyBinding(const RowChain::Member& m, int allocation) {
   return out;
 }
 
-// The shrunk arrays that lie between two members and that nobody else touches.
-std::optional<int> OnlyBetween(std::span<const RowChain::Member> members, const std::set<int>& shrunk, std::size_t from,
-                               std::size_t to) {
-  std::optional<int> out;
-  for (int allocation : shrunk) {
-    bool is_between = true;
-    for (std::size_t m = 0; m < members.size(); ++m) {
-      const bool touches =
-          std::ranges::any_of(members[m].launch.bindings, [&](const Slice& s) { return s.allocation == allocation; });
-      is_between = is_between && touches == (m == from || m == to);
-    }
-    if (is_between && out) return std::nullopt;
-    if (is_between) out = allocation;
-  }
-  return out;
-}
-
 // Of the softmax alone: all that it stores is the one array.
 bool StoresOnly(const RowChain::Member& m, int binding) {
   return std::ranges::all_of(m.accesses, [&](const RowAccess& a) { return !a.is_store || a.binding == binding; });
 }
 
-std::optional<ColumnBounds> BoundsAt(std::span<const RowChain::Member> members, const std::set<int>& shrunk,
-                                     std::size_t at) {
+}  // namespace
+
+std::optional<ColumnBounds> ColumnBoundsAt(std::span<const RowChain::Member> members, const std::set<int>& shrunk,
+                                           std::size_t at) {
   const auto* first = std::get_if<DotKernel>(&members[at].kernel.body);
   const auto* reduce = std::get_if<ReduceKernel>(&members[at + 1].kernel.body);
   const auto* second = std::get_if<DotKernel>(&members[at + 2].kernel.body);
@@ -272,11 +208,9 @@ std::optional<ColumnBounds> BoundsAt(std::span<const RowChain::Member> members, 
   return out;
 }
 
-}  // namespace
-
 std::optional<ColumnBounds> FindColumnBounds(std::span<const RowChain::Member> members, const std::set<int>& shrunk) {
   for (std::size_t m = 0; m + 2 < members.size(); ++m)
-    if (std::optional<ColumnBounds> found = BoundsAt(members, shrunk, m)) return found;
+    if (std::optional<ColumnBounds> found = ColumnBoundsAt(members, shrunk, m)) return found;
   return std::nullopt;
 }
 

@@ -12,6 +12,10 @@
 
 namespace krafla::plan {
 
+// The array of `shrunk` that lies between two members and that no other one touches; nothing where there are several.
+std::optional<int> OnlyBetween(std::span<const RowChain::Member> members, const std::set<int>& shrunk, std::size_t from,
+                               std::size_t to);
+
 // A product whose epilogue masks, the reductions of its rows, and the product that sums over their columns.
 struct ColumnBounds {
   std::size_t scores = 0, softmax = 0, product = 0;  // members
@@ -23,6 +27,10 @@ struct ColumnBounds {
 // Nothing where the chain has no such members, or one of their arrays is needed elsewhere: `shrunk` are those that are
 // not.
 std::optional<ColumnBounds> FindColumnBounds(std::span<const RowChain::Member> members, const std::set<int>& shrunk);
+
+// The same of the three members from `at` on.
+std::optional<ColumnBounds> ColumnBoundsAt(std::span<const RowChain::Member> members, const std::set<int>& shrunk,
+                                           std::size_t at);
 
 // Whether all scores of the columns from `first` on are masked in the part [begin, begin + extent) of free dimension
 // `dim` of the scores' kernel.

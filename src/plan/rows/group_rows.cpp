@@ -5,6 +5,7 @@
 
 #include "base/checked_math.h"
 #include "plan/module_planner.h"
+#include "plan/rows/attention.h"
 #include "plan/rows/row_group.h"
 #include "plan/step_runner.h"
 
@@ -34,14 +35,15 @@ bool WritesDonated(const ProgramPlan& plan, const LaunchStep& launch) {
 }
 
 // The longest chain from a launch on.
-RowGroup GrowGroup(const ProgramPlan& plan, const StepList& list, std::size_t first) {
+RowGroup GrowGroup(const ProgramPlan& plan, const StepList& list, std::size_t first, std::size_t most = kMostSteps) {
   const LaunchStep& launch = *LaunchAt(list, first);
   const auto kernel_of = [&](const LaunchStep& l) -> const KernelPlan& {
     return plan.kernels[static_cast<std::size_t>(l.kernel)];
   };
   RowGroup out{RowChain(first, launch, kernel_of(launch)), {}, first, {}, 0, 0, {}, nullptr, Ungrouped::kGrouped};
   std::vector<std::size_t> between;
-  for (std::size_t s = first + 1; s < list.steps.size() && s - first < kMostSteps; ++s) {
+  for (std::size_t s = first + 1; s < list.steps.size() && s - first < kMostSteps && out.chain.members().size() < most;
+       ++s) {
     const LaunchStep* next = LaunchAt(list, s);
     const auto refuse = [&](Ungrouped why) {
       out.why_not_next = why;
@@ -125,6 +127,10 @@ void ModulePlanner::GroupRows(const Scope& scope, std::span<const Slice> argumen
   StepList out;
   for (std::size_t s = 0; s < begin; ++s) out.steps.push_back(std::move(steps.steps[s]));
   for (std::size_t s = begin; s < steps.steps.size();) {
+    if (std::optional<std::size_t> next = MakeAttention(scope, kept, steps, s, out)) {
+      s = *next;
+      continue;
+    }
     if (!MayStart(steps, s)) {
       out.steps.push_back(std::move(steps.steps[s++]));
       continue;
@@ -141,6 +147,38 @@ void ModulePlanner::GroupRows(const Scope& scope, std::span<const Slice> argumen
     s = group.last + 1;
   }
   steps = std::move(out);
+}
+
+std::optional<std::size_t> ModulePlanner::MakeAttention(const Scope& scope, const std::set<int>& kept, StepList& steps,
+                                                        std::size_t step, StepList& out) {
+  const LaunchStep* launch = LaunchAt(steps, step);
+  if (!options_.row_groups.takes_attention || launch == nullptr || WritesDonated(plan_, *launch)) return std::nullopt;
+  const auto body_of = [&](const LaunchStep& l) -> const KernelBody& {
+    return plan_.kernels[static_cast<std::size_t>(l.kernel)].body;
+  };
+  if (!std::holds_alternative<DotKernel>(body_of(*launch))) return std::nullopt;
+  RowGroup group = GrowGroup(plan_, steps, step, 3);
+  if (group.chain.members().size() < 3) return std::nullopt;
+  FindShrunk(scope, kept, group);
+  std::optional<FusedAttention> made = FuseAttention(group.chain, group.shrunk, 0);
+  if (!made || !options_.row_groups.takes_attention(made->kernel)) return std::nullopt;
+  LoggedRowGroup logged;
+  LaunchStep fused;
+  for (const RowChain::Member& m : group.chain.members()) {
+    logged.kernels.push_back(m.launch.instruction);
+    fused.instruction_count += m.launch.instruction_count;
+    fused.instruction = m.launch.instruction;
+  }
+  for (std::size_t before : group.before) out.steps.push_back(std::move(steps.steps[before]));
+  fused.bindings = std::move(made->bindings);
+  fused.kernel = KernelNumber(std::move(made->kernel));
+  out.steps.emplace_back(std::move(fused));
+  group.shrunk = {made->scores_array, made->weights_array};
+  EndRowGroup(scope, group);
+  logged.is_one_kernel = true;
+  logged.saved_bytes = group.saved, logged.rows = logged.block_rows = group.chain.rows();
+  if (options_.fusion.log != nullptr) options_.fusion.log->row_groups.push_back(std::move(logged));
+  return group.last + 1;
 }
 
 bool ModulePlanner::MakeRowGroup(const Scope& scope, RowGroup& group, StepList& steps, StepList& out) {
@@ -176,6 +214,7 @@ bool ModulePlanner::MakeRowGroup(const Scope& scope, RowGroup& group, StepList& 
     std::optional<BlockKernels> made =
         TakeBlocks(group.chain.members(), group.chain.Digits(), blocks.digit, first, count, part);
     if (!made) return log(Ungrouped::kIndices);
+    if (!IsAligned(group, *made)) return log(Ungrouped::kAligned);
     parts.push_back(std::move(*made));
   }
   for (std::size_t s : group.before) out.steps.push_back(std::move(steps.steps[s]));
@@ -188,6 +227,31 @@ bool ModulePlanner::MakeRowGroup(const Scope& scope, RowGroup& group, StepList& 
   EndRowGroup(scope, group);
   logged.bounds = group.bounds;
   return log(Ungrouped::kGrouped);
+}
+
+bool ModulePlanner::IsAligned(const RowGroup& group, const BlockKernels& part) const {
+  const auto lies_well = [&](int64_t elements, int64_t element_bytes) {
+    return elements * element_bytes % options_.row_groups.alignment == 0;
+  };
+  for (std::size_t m = 0; m < part.kernels.size(); ++m) {
+    const BlockKernel& block = part.kernels[m];
+    for (std::size_t b = 0; b < block.bindings.size(); ++b) {
+      const BlockKernel::From& from = block.bindings[b];
+      if (from.binding < 0) continue;
+      const int64_t element = StorageBytes(block.kernel.bindings[b].storage);
+      const int allocation =
+          group.chain.members()[m].launch.bindings[static_cast<std::size_t>(from.binding)].allocation;
+      if (group.shrunk.contains(allocation)) {
+        const int64_t width = group.chain.values().at(allocation).width;
+        if (!lies_well(from.first - part.first_row * width, element)) return false;
+        continue;
+      }
+      if (!lies_well(from.first, element)) return false;
+      for (int64_t stride : from.strides)
+        if (!lies_well(stride, element)) return false;
+    }
+  }
+  return true;
 }
 
 // Where the arrays of a block lie in its memory, behind the block's place in the grid.

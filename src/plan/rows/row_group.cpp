@@ -8,11 +8,7 @@ namespace {
 
 std::size_t GroupAt(int64_t i) { return static_cast<std::size_t>(i); }
 
-// A member whose dimensions are the digits of the rows, and dimensions that are no part of rows.
-struct DigitMember {
-  KernelPlan kernel;
-  std::vector<int> digits;  // by free dimension; -1: of no rows
-};
+}  // namespace
 
 DigitMember IntoDigits(const RowChain::Member& member, const Dims& digits) {
   // Rows that one step of a digit goes on by.
@@ -38,14 +34,13 @@ DigitMember IntoDigits(const RowChain::Member& member, const Dims& digits) {
   return out;
 }
 
-}  // namespace
-
 RowBlocks ChooseBlocks(const RowChain& chain, int64_t row_bytes, const RowGroupOptions& options) {
   const Dims digits = chain.Digits();
   const bool has_dot = std::ranges::any_of(
       chain.members(), [](const auto& m) { return std::holds_alternative<DotKernel>(m.kernel.body); });
   const int64_t wanted =
-      std::max<int64_t>(options.block_bytes / std::max<int64_t>(row_bytes, 1), has_dot ? options.few_rows : 1);
+      std::max({options.block_bytes / std::max<int64_t>(row_bytes, 1), has_dot ? options.few_rows : 1,
+                chain.rows() / std::max<int64_t>(options.most_blocks, 1)});
   RowBlocks out{digits.size() - 1, 1, 1};
   while (out.digit > 0 && out.rows * digits[out.digit] <= wanted) out.rows *= digits[out.digit--];
   const int64_t extent = digits[out.digit];

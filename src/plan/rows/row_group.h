@@ -23,6 +23,13 @@ struct RowGroup {
   Ungrouped why_not_next = Ungrouped::kGrouped;
 };
 
+// A member whose dimensions are the digits of the rows, and dimensions that are no part of rows.
+struct DigitMember {
+  KernelPlan kernel;
+  std::vector<int> digits;  // by free dimension; -1: of no rows
+};
+DigitMember IntoDigits(const RowChain::Member& member, const Dims& digits);
+
 // The rows of a block: all digits (RowChain::Digits) behind `digit`, and `part` indices of that one. What is left of it
 // where `part` does not divide its extent is a group of its own, with smaller blocks.
 struct RowBlocks {

@@ -79,6 +79,9 @@ Result<EmittedProgram> EmitSort(const plan::KernelPlan& plan, const plan::SortKe
 Result<EmittedProgram> EmitScan(const plan::KernelPlan& plan, const plan::ScanKernel& scan, const Target& target);
 Result<EmittedProgram> EmitFft(const plan::KernelPlan& plan, const plan::FftKernel& fft, const Target& target);
 Result<EmittedProgram> EmitLinalg(const plan::KernelPlan& plan, const plan::LinalgKernel& linalg, const Target& target);
+Result<> CanEmitAttention(const plan::KernelPlan& plan, const plan::AttentionKernel& attention, const Target& target);
+Result<EmittedProgram> EmitAttention(const plan::KernelPlan& plan, const plan::AttentionKernel& attention,
+                                     const Target& target);
 Result<EmittedProgram> EmitScatter(const plan::KernelPlan& plan, const plan::ScatterKernel& scatter,
                                    const Target& target);
 

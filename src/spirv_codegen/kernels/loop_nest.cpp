@@ -210,6 +210,8 @@ class LoopNest {
           longest = std::max(longest, of_branch);
         }
         ns += longest;
+      } else if (std::holds_alternative<plan::RowGroupStep>(step)) {
+        return Unimplemented("The loop has kernels that run block of rows by block of rows.");
       } else {
         KRAFLA_ASSIGN(const double of_call,
                       LookAt(plan_.callees[static_cast<std::size_t>(std::get<plan::CallStep>(step).callee)]));

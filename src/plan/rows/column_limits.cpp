@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/rows/column_limits.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "plan/reindex.h"
+#include "plan/rows/mask_ranges.h"
+
+namespace krafla::plan {
+namespace {
+
+std::size_t LimitAt(int64_t i) { return static_cast<std::size_t>(i); }
+
+ComparisonDirection Mirrored(ComparisonDirection direction) {
+  switch (direction) {
+    case ComparisonDirection::kLt: return ComparisonDirection::kGt;
+    case ComparisonDirection::kLe: return ComparisonDirection::kGe;
+    case ComparisonDirection::kGt: return ComparisonDirection::kLt;
+    case ComparisonDirection::kGe: return ComparisonDirection::kLe;
+    case ComparisonDirection::kEq:
+    case ComparisonDirection::kNe: return direction;
+  }
+  KRAFLA_UNREACHABLE();
+}
+ComparisonDirection Negated(ComparisonDirection direction) {
+  switch (direction) {
+    case ComparisonDirection::kLt: return ComparisonDirection::kGe;
+    case ComparisonDirection::kLe: return ComparisonDirection::kGt;
+    case ComparisonDirection::kGt: return ComparisonDirection::kLe;
+    case ComparisonDirection::kGe: return ComparisonDirection::kLt;
+    case ComparisonDirection::kEq: return ComparisonDirection::kNe;
+    case ComparisonDirection::kNe: return ComparisonDirection::kEq;
+  }
+  KRAFLA_UNREACHABLE();
+}
+
+class LimitFinder {
+ public:
+  LimitFinder(const ElementProgram& epilogue, double low)
+      : p_(epilogue), low_(low), column_(static_cast<int>(epilogue.space.dims().size()) - 1), ranges_(epilogue) {
+    // The program at column 0, over the rows: nodes keep their numbers.
+    Dims dims = p_.space.dims();
+    dims.pop_back();
+    std::vector<DimImage> images;
+    for (std::size_t d = 0; d < dims.size(); ++d) images.push_back(DimImage::Of(static_cast<int>(d)));
+    images.emplace_back();
+    out_ = Reindex(p_, dims, images);
+    out_.stores.clear();
+    out_.results.clear();
+  }
+
+  std::optional<ColumnLimits> Run() {
+    Look(p_.stores.front().node);
+    if (ends_.empty() && begins_.empty()) return std::nullopt;
+    ColumnLimits out;
+    out.ends = static_cast<int>(ends_.size());
+    for (const auto& limits : {ends_, begins_})
+      for (NodeId limit : limits) out_.results.push_back(limit);
+    DropUnneededNodes(out_);
+    out.program = std::move(out_);
+    return out;
+  }
+
+ private:
+  const Node& At(NodeId id) const { return p_.nodes[LimitAt(id)]; }
+  bool IsLow(NodeId id) const {
+    const Node& n = At(id);
+    return n.op == NodeOp::kConstant && n.type == ElementType::kF32 &&
+           std::bit_cast<float>(static_cast<uint32_t>(n.bits)) == static_cast<float>(low_);
+  }
+  bool HasColumn(NodeId id) const { return ((At(id).depends >> column_) & 1) != 0; }
+
+  // A value that is `low` wherever it is masked.
+  void Look(NodeId id) {
+    const Node& n = At(id);
+    if (n.op != NodeOp::kHlo || n.opcode != Opcode::kSelect) return;
+    if (IsLow(n.operands[2])) Holds(n.operands[0], true), Look(n.operands[1]);
+    else if (IsLow(n.operands[1])) Holds(n.operands[0], false), Look(n.operands[2]);
+  }
+  // What is not masked has this pred so.
+  void Holds(NodeId id, bool so) {
+    const Node& n = At(id);
+    if (n.op == NodeOp::kHlo && n.opcode == Opcode::kNot && n.type == ElementType::kPred) {
+      Holds(n.operands[0], !so);
+    } else if (n.op == NodeOp::kHlo && n.opcode == (so ? Opcode::kAnd : Opcode::kOr) && n.type == ElementType::kPred) {
+      Holds(n.operands[0], so);
+      Holds(n.operands[1], so);
+    } else if (n.op == NodeOp::kCompare && At(n.operands[0]).type == ElementType::kS32) {
+      const ComparisonDirection direction = so ? n.direction : Negated(n.direction);
+      Compare(n.operands[0], direction, n.operands[1]);
+      Compare(n.operands[1], Mirrored(direction), n.operands[0]);
+    }
+  }
+  // `side` goes on by one or back by one from column to column, and `other` does not.
+  void Compare(NodeId side, ComparisonDirection direction, NodeId other) {
+    constexpr Interval kSmall{-(int64_t{1} << 29), int64_t{1} << 29};
+    const std::optional<Interval> range = ranges_.Of(side);
+    const std::optional<int64_t> step = StepOf(side);
+    if (HasColumn(other) || !range || !range->Within(kSmall) || !step || std::abs(*step) != 1) return;
+    // side = at0 + step * column. Where `other` is far away, its bound is.
+    const NodeId bound = Add(Opcode::kMinimum, Add(Opcode::kMaximum, other, S32(kSmall.lo)), S32(kSmall.hi));
+    const NodeId column = *step > 0 ? Add(Opcode::kSubtract, bound, side) : Add(Opcode::kSubtract, side, bound);
+    const ComparisonDirection of_column = *step > 0 ? direction : Mirrored(direction);
+    const auto behind = [&] { return Add(Opcode::kAdd, column, S32(1)); };
+    switch (of_column) {
+      case ComparisonDirection::kLt: ends_.push_back(column); return;
+      case ComparisonDirection::kLe: ends_.push_back(behind()); return;
+      case ComparisonDirection::kGt: begins_.push_back(behind()); return;
+      case ComparisonDirection::kGe: begins_.push_back(column); return;
+      case ComparisonDirection::kEq:
+        begins_.push_back(column);
+        ends_.push_back(behind());
+        return;
+      case ComparisonDirection::kNe: return;
+    }
+  }
+  // By how much an integer goes on from column to column.
+  std::optional<int64_t> StepOf(NodeId id) const {
+    const Node& n = At(id);
+    if (!HasColumn(id)) return 0;
+    if (n.op == NodeOp::kIndex) {
+      const IndexSpace::Affine affine = p_.space.StrideAlong(n.index, column_);
+      return affine.affine ? std::optional(affine.stride) : std::nullopt;
+    }
+    if (n.op != NodeOp::kHlo || n.type != ElementType::kS32 ||
+        (n.opcode != Opcode::kAdd && n.opcode != Opcode::kSubtract))
+      return std::nullopt;
+    const std::optional<int64_t> a = StepOf(n.operands[0]), b = StepOf(n.operands[1]);
+    if (!a || !b) return std::nullopt;
+    return n.opcode == Opcode::kAdd ? *a + *b : *a - *b;
+  }
+
+  NodeId Append(const Node& node) {
+    out_.nodes.push_back(node);
+    return static_cast<NodeId>(out_.nodes.size()) - 1;
+  }
+  NodeId S32(int64_t value) {
+    return Append({.op = NodeOp::kConstant, .type = ElementType::kS32, .bits = static_cast<uint32_t>(value)});
+  }
+  NodeId Add(Opcode opcode, NodeId a, NodeId b) {
+    Node n{.op = NodeOp::kHlo, .opcode = opcode, .type = ElementType::kS32, .storage = ElementType::kS32};
+    n.operands = {a, b, kNoNode};
+    n.depends = out_.nodes[LimitAt(a)].depends | out_.nodes[LimitAt(b)].depends;
+    return Append(n);
+  }
+
+  const ElementProgram& p_;
+  const double low_;
+  const int column_;
+  MaskRanges ranges_;
+  ElementProgram out_;
+  std::vector<NodeId> ends_, begins_;
+};
+
+}  // namespace
+
+std::optional<ColumnLimits> FindColumnLimits(const DotKernel& scores, double low, double least) {
+  std::optional<ColumnLimits> out = LimitFinder(scores.epilogue, low).Run();
+  if (out) out->least = least;
+  return out;
+}
+
+}  // namespace krafla::plan

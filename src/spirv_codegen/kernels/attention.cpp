@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spirv_codegen/kernels/attention.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "spirv/unified1/GLSL.std.450.h"
+
+namespace krafla::spirv {
+
+using plan::AttentionKernel;
+using plan::ReduceStage;
+
+AttentionPrograms::AttentionPrograms(const plan::KernelPlan& plan, const AttentionKernel& kernel) {
+  for (const ReduceStage& stage : kernel.rows.stages)
+    for (const plan::Reduction& r : stage.reductions) score_param += static_cast<int>(r.inputs.size());
+  const int scores_buffer = static_cast<int>(plan.bindings.size());
+  for (const ReduceStage& stage : kernel.rows.stages) {
+    plan::ElementProgram& program = stages.emplace_back(stage.program);
+    for (plan::Node& n : program.nodes) {
+      if (n.op != plan::NodeOp::kLoad || n.buffer != scores_buffer) continue;
+      n.op = plan::NodeOp::kParam;
+      n.bits = static_cast<uint64_t>(score_param);
+      n.buffer = -1;
+      n.index = 0;
+    }
+  }
+  score = kernel.scores.epilogue.stores.front().node;
+  weight = stages.back().stores.front().node;
+}
+
+namespace {
+
+std::size_t NodeNumber(plan::NodeId id) { return static_cast<std::size_t>(id); }
+
+// Whether a node varies with the score, and whether with results of reductions.
+struct Needs {
+  bool score = false, results = false;
+};
+std::vector<Needs> NeedsOf(const plan::ElementProgram& program, int score_param) {
+  std::vector<Needs> out;
+  for (const plan::Node& n : program.nodes) {
+    Needs needs;
+    if (n.op == plan::NodeOp::kParam) {
+      const bool is_score = n.bits == static_cast<uint64_t>(score_param);
+      needs = {is_score, !is_score};
+    }
+    for (plan::NodeId o : {n.operands[0], n.operands[1], n.operands[2], n.mask}) {
+      if (o == plan::kNoNode) continue;
+      needs.score = needs.score || out[NodeNumber(o)].score;
+      needs.results = needs.results || out[NodeNumber(o)].results;
+    }
+    out.push_back(needs);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<ExponentialSum> FindExponentialSum(const AttentionKernel& kernel, const AttentionPrograms& programs) {
+  const auto is_element = [](const ReduceStage& s) { return s.scope == ReduceStage::Scope::kElement; };
+  const auto& stages = kernel.rows.stages;
+  std::size_t before = stages.size();
+  for (std::size_t s = 0; s + 1 < stages.size(); ++s) {
+    if (!is_element(stages[s])) continue;
+    if (before == stages.size()) {
+      before = s;
+      continue;
+    }
+    // Only of the second stage: what the first one reduces is known after the same sweep.
+    const ReduceStage& stage = stages[s];
+    if (stage.reductions.size() != 1 || stage.reductions[0].kind != plan::Reduction::Kind::kSum ||
+        stage.reductions[0].inputs.size() != 1 || stage.reductions[0].hlo_type != ElementType::kF32)
+      return std::nullopt;
+    const plan::ElementProgram& p = programs.stages[s];
+    const auto node = [&](plan::NodeId id) -> const plan::Node& { return p.nodes[NodeNumber(id)]; };
+    const plan::Node& exp = node(p.results[static_cast<std::size_t>(stage.reductions[0].inputs[0])]);
+    if (exp.op != plan::NodeOp::kHlo || exp.opcode != Opcode::kExp || exp.type != ElementType::kF32)
+      return std::nullopt;
+    const plan::Node& difference = node(exp.operands[0]);
+    if (difference.op != plan::NodeOp::kHlo || difference.opcode != Opcode::kSubtract ||
+        difference.type != ElementType::kF32)
+      return std::nullopt;
+    const ExponentialSum out{before, s, difference.operands[0], difference.operands[1]};
+    const std::vector<Needs> needs = NeedsOf(p, programs.score_param);
+    const uint64_t columns = uint64_t{1} << kernel.rows.row_dims.size();
+    if (needs[NodeNumber(out.x)].results || needs[NodeNumber(out.h)].score || (node(out.h).depends & columns) != 0)
+      return std::nullopt;
+    return out;
+  }
+  return std::nullopt;
+}
+
+Result<EmittedDispatch> EmitFiniteFlags(KernelWriter& w, const AttentionKernel& kernel, uint32_t local) {
+  Builder& b = w.b;
+  const int values = kernel.product.rhs_binding, flags = static_cast<int>(w.plan.bindings.size());
+  const auto u = [&](int64_t v) { return b.U32(static_cast<uint32_t>(v)); };
+  const int64_t elements = w.buffers.element_count(values), whole = elements / 4 * 4;
+  const Value me = b.Add(b.Mul(b.WorkgroupId(0), u(local)), b.LocalIndex());
+  const auto is_finite = [&](Value at, int width) {
+    const Value v = LoadOperand(b, w.buffers, values, kernel.product.rhs_type, {ElementType::kF32, false}, at, width);
+    const Value magnitude = b.Glsl(GLSLstd450FAbs, {v}, Kind::kF32, width);
+    return b.All(b.FCompare(FCmp::kLe, magnitude, b.Splat(b.F32(std::numeric_limits<float>::max()), width)));
+  };
+  Value good = u(1);
+  if (whole > 0)
+    good = b.For(b.Mul(me, u(4)), u(whole), u(int64_t{4} * kFiniteFlags), {good},
+                 [&](Value at, const Values& so_far) -> Values {
+                   return {b.Select(is_finite(b.Min(at, u(whole - 4)), 4), so_far[0], u(0))};
+                 })[0];
+  for (int64_t e = whole; e < elements; ++e) good = b.Select(is_finite(u(e), 1), good, u(0));
+  w.buffers.StoreWords(flags, me, good);
+  return EmittedDispatch{0, {kFiniteFlags / local, 1, 1}, {}};
+}
+
+bool IsOneSubgroup(const Target& target, uint32_t lanes) {
+  return lanes > 1 && FixedSubgroupSize(target.profile, lanes) == lanes;
+}
+
+Result<> CanEmitAttention(const plan::KernelPlan&, const AttentionKernel& k, const Target& target) {
+  const AttentionTuning& tuning = target.tuning.attention;
+  if (tuning.row_lanes == 0) return Unimplemented("Attention is no kernel of its own on this device.");
+  if (k.scores.k > tuning.most_depth || k.product.n > tuning.most_depth)
+    return Unimplemented("Rows of {} and {} elements are longer than {}, which an invocation keeps.", k.scores.k,
+                         k.product.n, tuning.most_depth);
+  if (k.scores.k == 0 || k.scores.n == 0) return Unimplemented("There are no keys.");
+  return {};
+}
+
+Result<EmittedProgram> EmitAttention(const plan::KernelPlan& plan, const AttentionKernel& k, const Target& target) {
+  KRAFLA_TRY(CanEmitAttention(plan, k, target));
+  EmittedProgram out;
+  const AttentionPrograms programs(plan, k);
+  // What all lanes read is read word by word: a word is spread over the lanes as it is loaded.
+  Tuning in_words = target.tuning;
+  in_words.memory.words_in_pairs = false;
+  std::vector<BufferDesc> scratch;
+  if (k.limits) {
+    scratch.push_back({kFiniteFlags, 4, true});
+    out.scratch_bytes.push_back(kFiniteFlags * 4);
+    const uint32_t local = std::min(kFiniteFlags, WorkgroupSize(target.profile, target.tuning.attention.row_lanes));
+    KernelWriter first(plan, target, scratch);
+    KRAFLA_ASSIGN(EmittedDispatch dispatch, EmitFiniteFlags(first, k, local));
+    dispatch.share = 1.0 / static_cast<double>(std::max<int64_t>(k.scores.m, 1));
+    AddKernel(out, first, std::move(dispatch), local, 0, "attention.finite");
+    scratch.back().written = false;
+  }
+  KRAFLA_ASSIGN(const AttentionKernel wide, WidenAttention(plan, k, target, scratch, out));
+  KernelWriter w(plan, target.profile, in_words, scratch);
+  KRAFLA_ASSIGN(EmittedDispatch dispatch, EmitAttentionRows(w, wide, programs, target));
+  const uint32_t lanes = WorkgroupSize(target.profile, target.tuning.attention.row_lanes);
+  AddKernel(out, w, std::move(dispatch), lanes, IsOneSubgroup(target, lanes) ? lanes : 0, "attention.rows",
+            Format("{} x {} scores of {}", k.scores.m, k.scores.n, k.scores.k));
+  return out;
+}
+
+}  // namespace krafla::spirv

@@ -1,0 +1,506 @@
+// SPDX-License-Identifier: Apache-2.0
+// attention.rows. The keys are gone through once for the reductions of the scores, and once more for the product with
+// the values: each weight is then computed as the program says, from results that are known.
+
+#include "base/checked_math.h"
+#include "spirv_codegen/kernels/attention.h"
+#include "spirv_codegen/kernels/exponential_sum.h"
+#include "spirv_codegen/kernels/wide_sum.h"
+
+namespace krafla::spirv {
+namespace {
+
+using plan::AttentionKernel;
+using plan::DotKernel;
+using plan::ReduceStage;
+
+class AttentionRows {
+ public:
+  AttentionRows(KernelWriter& w, const AttentionKernel& k, const AttentionPrograms& programs, const Target& target)
+      : w_(w),
+        b_(w.b),
+        k_(k),
+        programs_(programs),
+        scores_(k.scores, false),
+        product_(k.product, false),
+        lanes_(WorkgroupSize(target.profile, target.tuning.attention.row_lanes)),
+        is_one_subgroup_(IsOneSubgroup(target, lanes_)),
+        chained_(target.tuning.panel.chained_sums) {
+    const int64_t wanted = target.tuning.attention.keys_at_once;
+    quads_ = static_cast<int>(k.scores.n % wanted == 0 ? wanted / 4 : 1);
+    whole_ = k.scores.n / 4 * 4;
+    const auto is_narrow = [](const DotKernel& dot) { return dot.computes_rhs() || StorageBytes(dot.rhs_type) < 4; };
+    int64_t rows = is_narrow(k.scores) || is_narrow(k.product) ? target.tuning.attention.narrow_rows_at_once
+                                                               : target.tuning.attention.rows_at_once;
+    // A workgroup has no more rows than there are.
+    while (rows > 1 && k.scores.m <= lanes_ * (rows / 2)) rows /= 2;
+    rows_.resize(static_cast<std::size_t>(rows));
+  }
+
+  Result<EmittedDispatch> Emit() {
+    const int64_t row_blocks = CeilDiv(k_.scores.m, int64_t{lanes_} * std::ssize(rows_)),
+                  groups = Product(k_.scores.batch) * row_blocks;
+    KRAFLA_ASSIGN(const Grid grid, FoldGrid(groups, w_.profile));
+    const Value group = GroupNumber(b_, grid);
+    const auto body = [&] { EmitGroup(b_.UDiv(group, U(row_blocks)), b_.UMod(group, U(row_blocks))); };
+    if (grid.exact) body();
+    else b_.If(b_.Compare(Cmp::kULt, group, U(groups)), body);
+    return EmittedDispatch{0, grid.size, {}};
+  }
+
+ private:
+  Value U(int64_t v) { return b_.U32(static_cast<uint32_t>(v)); }
+  int rank() const { return static_cast<int>(k_.scores.batch.size()); }
+
+  // A row that the invocation has: the neighbours of a lane's row are the other lanes'.
+  struct Row {
+    Value number, exists;  // `exists` is empty where all rows do; `number` is one that does
+    Values query;
+    Values known;  // results of the reductions so far
+  };
+
+  void EmitGroup(Value batch, Value block) {
+    batch_ = batch;
+    const ReadAs as{ElementType::kF32, false};
+    const auto queries = scores_.Operand(w_, DotProblem::Which::kA, batch, as, true, true);
+    keys_ = scores_.Operand(w_, DotProblem::Which::kB, batch, as, true, true);
+    values_ = product_.Operand(w_, DotProblem::Which::kB, batch, as, true, true);
+    const int64_t together = int64_t{lanes_} * static_cast<int64_t>(rows_.size());
+    for (std::size_t r = 0; r < rows_.size(); ++r) {
+      const Value row =
+          b_.Add(b_.Mul(block, U(together)), b_.Add(b_.LocalIndex(), U(static_cast<int64_t>(r) * lanes_)));
+      const bool exact = k_.scores.m % together == 0;
+      if (!exact) rows_[r].exists = b_.Compare(Cmp::kULt, row, U(k_.scores.m));
+      rows_[r].number = exact ? row : b_.Min(row, U(k_.scores.m - 1));
+      LoadQuery(*queries, rows_[r]);
+    }
+    begin_ = U(0), end_ = U(whole_);
+    if (k_.limits && whole_ > 0) ReduceWithin();
+    else Reduce();
+    EmitProduct();
+    for (const Row& row : rows_) EmitRowStages(row);
+  }
+
+  // All reductions.
+  void Reduce() {
+    const std::optional<ExponentialSum> sum = FindExponentialSum(k_, programs_);
+    for (std::size_t s = 0; s + 1 < k_.rows.stages.size(); ++s) {
+      if (k_.rows.stages[s].scope == ReduceStage::Scope::kRow) continue;
+      if (sum && s == sum->before) SweepWithSum(*sum);
+      else if (!sum || s != sum->sum) Sweep(s);
+    }
+  }
+
+  // The same over the columns that a mask leaves the workgroup's rows; over all of them, if some value is not finite,
+  // or if it then turns out that a row's largest score is as low as what is masked.
+  void ReduceWithin() {
+    // Of all rows of the workgroup, in a way that compilers see to be the same in all lanes. llvmpipe makes a coroutine
+    // of a kernel with barriers, and computes anew behind each what was computed before it: subgroups do without.
+    const auto joined = [&](Value mine, const std::function<Value(Value, Value)>& join) {
+      if (is_one_subgroup_) {
+        Value all = b_.SubgroupBroadcast(mine, 0);
+        for (uint32_t lane = 1; lane < lanes_; ++lane) all = join(all, b_.SubgroupBroadcast(mine, lane));
+        return all;
+      }
+      if (exchange_ == 0) exchange_ = b_.SharedArray(Kind::kU32, 1, lanes_);
+      b_.WorkgroupBarrier();
+      b_.StoreShared(exchange_, b_.LocalIndex(), mine);
+      b_.WorkgroupBarrier();
+      const Value first = b_.LoadShared(exchange_, Kind::kU32, 1, U(0));
+      return b_.For(U(1), U(lanes_), U(1), {first}, [&](Value lane, const Values& so_far) -> Values {
+        return {join(so_far[0], b_.LoadShared(exchange_, Kind::kU32, 1, b_.Min(lane, U(lanes_ - 1))))};
+      })[0];
+    };
+    const auto least = [&](Value x, Value y) { return b_.SMin(x, y); };
+    const auto largest = [&](Value x, Value y) { return b_.SMax(x, y); };
+    Value begin, end;  // of this invocation's rows
+    for (const Row& row : rows_) {
+      ProgramLowering lowering(b_, w_.buffers, k_.limits->program);
+      lowering.SetLinear(batch_, 0, rank());
+      lowering.SetIter(rank(), row.number);
+      Value row_begin, row_end;
+      const auto& results = k_.limits->program.results;
+      for (std::size_t i = 0; i < results.size(); ++i) {
+        const Value limit = b_.Bitcast(lowering.Node(results[i]), Kind::kU32);
+        if (i < static_cast<std::size_t>(k_.limits->ends)) row_end = row_end ? least(row_end, limit) : limit;
+        else row_begin = row_begin ? largest(row_begin, limit) : limit;
+      }
+      if (row_end) end = end ? largest(end, row_end) : row_end;
+      if (row_begin) begin = begin ? least(begin, row_begin) : row_begin;
+    }
+    const int64_t step = int64_t{quads_} * 4;
+    const auto within = [&](Value v) { return b_.SMin(b_.SMax(v, U(0)), U(whole_)); };
+    const Value all_finite = ReadFlags();
+    if (begin) {
+      const Value first = b_.Mul(b_.UDiv(within(joined(begin, least)), U(step)), U(step));
+      begin_ = b_.Select(all_finite, first, begin_);
+    }
+    if (end) {
+      const Value last = within(joined(end, largest));
+      end_ = b_.Select(all_finite, b_.Mul(b_.UDiv(b_.Add(last, U(step - 1)), U(step)), U(step)), end_);
+    }
+    // A turn more than once only where the columns within the limits do not suffice.
+    Values state = {U(1), begin_, end_};
+    state.resize(3 + rows_.size() * static_cast<std::size_t>(programs_.score_param), b_.Zero(Kind::kF32));
+    state = b_.While(
+        state, [&](const Values& s) { return b_.Compare(Cmp::kNe, s[0], U(0)); },
+        [&](const Values& s) {
+          begin_ = s[1], end_ = s[2];
+          Value fails = U(0);
+          Values known;
+          for (Row& row : rows_) row.known.clear();
+          Reduce();
+          for (const Row& row : rows_) {
+            const Value is_low = b_.FCompare(FCmp::kLe, row.known[0], b_.F32(static_cast<float>(k_.limits->least)));
+            fails = b_.Select(is_low, U(1), fails);
+            known.insert(known.end(), row.known.begin(), row.known.end());
+          }
+          const Value is_part = b_.LOr(b_.Compare(Cmp::kNe, s[1], U(0)), b_.Compare(Cmp::kNe, s[2], U(whole_)));
+          const Value any = joined(fails, [&](Value x, Value y) { return b_.Or(x, y); });
+          const Value again = b_.Select(is_part, any, U(0));
+          const Value goes_on = b_.Compare(Cmp::kNe, again, U(0));
+          Values next = {again, b_.Select(goes_on, U(0), s[1]), b_.Select(goes_on, U(whole_), s[2])};
+          next.insert(next.end(), known.begin(), known.end());
+          return next;
+        });
+    begin_ = state[1], end_ = state[2];
+    const auto count = static_cast<std::size_t>(programs_.score_param);
+    for (std::size_t r = 0; r < rows_.size(); ++r) {
+      const auto first = state.begin() + static_cast<std::ptrdiff_t>(3 + r * count);
+      rows_[r].known.assign(first, first + static_cast<std::ptrdiff_t>(count));
+    }
+  }
+  // Whether all values are finite, as the dispatch before has found.
+  Value ReadFlags() {
+    const int flags = static_cast<int>(w_.plan.bindings.size());
+    const Value one = b_.For(U(0), U(kFiniteFlags), U(1), {U(1)}, [&](Value i, const Values& so_far) -> Values {
+      return {b_.And(so_far[0], w_.buffers.LoadWords(flags, b_.Min(i, U(kFiniteFlags - 1)), 1))};
+    })[0];
+    return b_.Compare(Cmp::kNe, one, U(0));
+  }
+
+  void LoadQuery(const MatrixSource& source, Row& row) {
+    const int64_t depth = k_.scores.k;
+    Value part;
+    for (int64_t d = 0; d < depth; d += 4) {
+      if (d + 4 <= depth) {
+        source.Load(row.number, 1, U(d), 4, std::span(&part, 1));
+        for (int i = 0; i < 4; ++i) row.query.push_back(b_.Extract(part, i));
+        continue;
+      }
+      for (int64_t e = d; e < depth; ++e) {
+        source.Load(row.number, 1, U(e), 1, std::span(&part, 1));
+        row.query.push_back(part);
+      }
+    }
+  }
+
+  // A program over the rows and one more dimension, at each row; `width` columns at once.
+  using AtRows = std::vector<ProgramLowering>;
+  AtRows AtEach(const plan::ElementProgram& program, int width, bool with_known) {
+    AtRows out;
+    for (const Row& row : rows_) {
+      ProgramLowering& at = out.emplace_back(b_, w_.buffers, program, rank() + 1, width);
+      at.SetLinear(batch_, 0, rank());
+      at.SetIter(rank(), row.number);
+      for (std::size_t i = 0; with_known && i < row.known.size(); ++i) at.SetParam(static_cast<int>(i), row.known[i]);
+      at.EmitInvariants(uint64_t{1} << (rank() + 1));
+    }
+    return out;
+  }
+
+  // The scores of each row with `width` keys.
+  Values ScoresOf(const AtRows& at_rows, Value key, int width) {
+    Values acc(rows_.size(), b_.Zero(Kind::kF32, width));
+    Value part[4];
+    const int64_t depth = k_.scores.k;
+    for (int64_t d = 0; d < depth; d += 4) {
+      const int count = static_cast<int>(std::min<int64_t>(4, depth - d));
+      if (count == 4) keys_->Load(U(d), 4, key, width, part);
+      else
+        for (int i = 0; i < count; ++i) keys_->Load(U(d + i), 1, key, width, std::span(&part[i], 1));
+      for (std::size_t r = 0; r < rows_.size(); ++r)
+        for (int i = 0; i < count; ++i)
+          acc[r] = MultiplyAdd(b_, acc[r], b_.Splat(rows_[r].query[static_cast<std::size_t>(d + i)], width), part[i]);
+    }
+    for (std::size_t r = 0; r < rows_.size(); ++r) {
+      ProgramLowering lowering = at_rows[r];
+      lowering.SetIter(rank() + 1, key);
+      lowering.SetParam(0, AsResult(b_, k_.scores.accumulate_type, k_.scores.result_type, acc[r]));
+      acc[r] = b_.Splat(lowering.Node(programs_.score), width);
+    }
+    return acc;
+  }
+  ProgramLowering At(const ProgramLowering& at_row, Value key, Value score) {
+    ProgramLowering out = at_row;
+    out.SetIter(rank() + 1, key);
+    out.SetParam(programs_.score_param, score);
+    return out;
+  }
+  Values InputsOf(std::size_t stage, ProgramLowering& lowering, int width) {
+    Values out;
+    const ReduceStage& s = k_.rows.stages[stage];
+    for (const plan::Reduction& r : s.reductions)
+      for (int input : r.inputs)
+        out.push_back(b_.Splat(lowering.Node(s.program.results[static_cast<std::size_t>(input)]), width));
+    return out;
+  }
+
+  // The values of row `r` of a state, of which each row has as many; and the states of all rows one after the other.
+  Values PartOf(const Values& state, std::size_t r) const {
+    const std::size_t count = state.size() / rows_.size();
+    const auto first = state.begin() + static_cast<std::ptrdiff_t>(r * count);
+    return Values(first, first + static_cast<std::ptrdiff_t>(count));
+  }
+  Values ForEach(const std::function<Values(std::size_t r)>& make) const {
+    Values out;
+    for (std::size_t r = 0; r < rows_.size(); ++r)
+      for (Value v : make(r)) out.push_back(v);
+    return out;
+  }
+
+  using Turn = std::function<Values(Value key, const Values& state)>;
+  // The keys in turns of four times `quads_`. llvmpipe begins one turn more than there are, with no lane left, and
+  // reads even so what all lanes share: keys stay within bounds.
+  Values Walk(Value begin, Value end, const Values& start, const Turn& turn) {
+    const int64_t step = int64_t{quads_} * 4;
+    return b_.For(begin, end, U(step), start,
+                  [&](Value key, const Values& state) { return turn(b_.Min(key, U(whole_ - step)), state); });
+  }
+  // The same in chains of kSumChain turns.
+  Values WalkChains(const Values& start, const Values& chain, const Turn& turn,
+                    const std::function<Values(const Values&, const Values&)>& absorb) {
+    const int64_t step = int64_t{quads_} * 4, length = step * kSumChain;
+    return b_.For(begin_, end_, U(length), start, [&](Value first, const Values& state) {
+      const Value at = b_.Min(first, U(whole_ - step)), end = b_.Min(b_.Add(at, U(length)), end_);
+      return absorb(state, Walk(at, end, chain, turn));
+    });
+  }
+  // What no whole turn takes, one key after the other.
+  Values WalkRest(const Values& start, const Turn& turn) {
+    return b_.For(U(whole_), U(k_.scores.n), U(1), start,
+                  [&](Value key, const Values& state) { return turn(b_.Min(key, U(k_.scores.n - 1)), state); });
+  }
+  bool HasRest() const { return whole_ < k_.scores.n; }
+
+  // Adds the results of a stage's reductions to those that are known.
+  void Sweep(std::size_t stage) {
+    const bool wide = whole_ > 2 * kSumChain;
+    const ReductionValues values(b_, w_.buffers, k_.rows.stages[stage].reductions, wide);
+    const Values init = values.InitValues();
+    const auto turn_of = [&](int width) -> Turn {
+      const AtRows scores = AtEach(k_.scores.epilogue, width, false);
+      const AtRows rows = AtEach(programs_.stages[stage], width, true);
+      return [this, &values, stage, width, scores, rows](Value key, const Values& state) {
+        Values out = state;
+        for (int q = 0; q < (width == 4 ? quads_ : 1); ++q) {
+          const Value at = b_.Add(key, U(4 * q));
+          const Values found = ScoresOf(scores, at, width);
+          out = ForEach([&](std::size_t r) {
+            ProgramLowering lowering = At(rows[r], at, found[r]);
+            return values.Accumulate(PartOf(out, r), InputsOf(stage, lowering, width), width);
+          });
+        }
+        return out;
+      };
+    };
+    const auto start = [&](int width) { return ForEach([&](std::size_t) { return values.Start(width); }); };
+    const auto chain = [&](int width) { return ForEach([&](std::size_t) { return values.StartChain(width); }); };
+    const auto absorb = [&](const Values& all, const Values& more) {
+      return ForEach([&](std::size_t r) { return values.Absorb(PartOf(all, r), PartOf(more, r)); });
+    };
+    Values state = start(1);
+    if (whole_ > 0) {
+      const Turn turn = turn_of(4);
+      const Values four =
+          values.is_wide() ? WalkChains(start(4), chain(4), turn, absorb) : Walk(begin_, end_, start(4), turn);
+      state = ForEach([&](std::size_t r) { return values.Horizontal(PartOf(four, r), 4); });
+    }
+    if (HasRest()) {
+      const Turn turn = turn_of(1);
+      state = values.is_wide() ? absorb(state, WalkRest(chain(1), turn)) : WalkRest(state, turn);
+    }
+    for (std::size_t r = 0; r < rows_.size(); ++r)
+      for (Value v : values.Finish(PartOf(state, r), init)) rows_[r].known.push_back(v);
+  }
+
+  // A stage together with the sum of exp(x - h) in the one that follows, for an h that only the first one gives
+  // (exponential_sum.h).
+  void SweepWithSum(const ExponentialSum& pair) {
+    const ReductionValues values(b_, w_.buffers, k_.rows.stages[pair.before].reductions, false);
+    const ReductionValues sums(b_, w_.buffers, k_.rows.stages[pair.sum].reductions, false);
+    const Values init = values.InitValues(), sum_init = sums.InitValues();
+    // A row's state: those of the reductions, which go on through chains, then c and the sum, which begins anew in
+    // each; of all chains one more, what the sum has lost.
+    const auto reduced = [](Values state, std::size_t others) {
+      state.resize(state.size() - others);
+      return state;
+    };
+    const auto with = [](Values state, std::initializer_list<Value> more) {
+      state.insert(state.end(), more);
+      return state;
+    };
+    const auto turn_of = [&](int width) -> Turn {
+      const AtRows scores = AtEach(k_.scores.epilogue, width, false);
+      const AtRows first = AtEach(programs_.stages[pair.before], width, false);
+      const AtRows second = AtEach(programs_.stages[pair.sum], width, false);
+      return [this, &values, &pair, width, reduced, with, scores, first, second](Value key, const Values& state) {
+        std::vector<Values> found;
+        const int quads = width == 4 ? quads_ : 1;
+        for (int q = 0; q < quads; ++q) found.push_back(ScoresOf(scores, b_.Add(key, U(4 * q)), width));
+        return ForEach([&](std::size_t r) {
+          const Values before = PartOf(state, r);
+          Values out = reduced(before, 2), x;
+          for (int q = 0; q < quads; ++q) {
+            const Value at = b_.Add(key, U(4 * q)), score = found[static_cast<std::size_t>(q)][r];
+            ProgramLowering lowering = At(first[r], at, score);
+            out = values.Accumulate(out, InputsOf(pair.before, lowering, width), width);
+            ProgramLowering exponent = At(second[r], at, score);
+            x.push_back(b_.Splat(exponent.Node(pair.x), width));
+          }
+          const Values chain = AddExponentials(b_, std::span(before).last(2), x);
+          return with(out, {chain[0], chain[1]});
+        });
+      };
+    };
+    const auto chain_of = [&](const Values& all, int width) {
+      return ForEach([&](std::size_t r) {
+        return with(reduced(PartOf(all, r), 3), {LeastFinite(b_), b_.Zero(Kind::kF32, width)});
+      });
+    };
+    const auto absorb = [&](const Values& all, const Values& chain) {
+      return ForEach([&](std::size_t r) {
+        const Values a = PartOf(all, r), c = PartOf(chain, r);
+        const Values joined = AbsorbExponentials(b_, std::span(a).last(3), std::span(c).last(2));
+        return with(reduced(c, 2), {joined[0], joined[1], joined[2]});
+      });
+    };
+    const auto start = [&](int width) {
+      const Value zero = b_.Zero(Kind::kF32, width);
+      return ForEach([&](std::size_t) { return with(values.Start(width), {LeastFinite(b_), zero, zero}); });
+    };
+    Values state = start(1);
+    if (whole_ > 0) {
+      const Turn turn = turn_of(4);
+      const int64_t step = int64_t{quads_} * 4, length = step * kSumChain;
+      const Values four = b_.For(begin_, end_, U(length), start(4), [&](Value from, const Values& all) {
+        const Value at = b_.Min(from, U(whole_ - step)), end = b_.Min(b_.Add(at, U(length)), end_);
+        return absorb(all, Walk(at, end, chain_of(all, 4), turn));
+      });
+      state = ForEach([&](std::size_t r) {
+        const Values all = PartOf(four, r);
+        const std::size_t n = all.size();
+        WideSum sum{b_.Extract(all[n - 2], 0), b_.Extract(all[n - 1], 0)};
+        for (int i = 1; i < 4; ++i) sum = MergeWide(b_, sum, {b_.Extract(all[n - 2], i), b_.Extract(all[n - 1], i)});
+        return with(values.Horizontal(reduced(all, 3), 4), {all[n - 3], sum.high, sum.low});
+      });
+    }
+    if (HasRest()) {
+      const Turn turn = turn_of(1);
+      state = absorb(state, WalkRest(chain_of(state, 1), turn));
+    }
+    for (std::size_t r = 0; r < rows_.size(); ++r) {
+      const Values all = PartOf(state, r);
+      rows_[r].known = values.Finish(reduced(all, 3), init);
+      for (Value v : sums.Finish({SumOf(pair, rows_[r], std::span(all).last(3))}, sum_init))
+        rows_[r].known.push_back(v);
+    }
+  }
+  // The sum as the program has it: with the row's h.
+  Value SumOf(const ExponentialSum& pair, const Row& row, std::span<const Value> state) {
+    ProgramLowering lowering(b_, w_.buffers, programs_.stages[pair.sum]);
+    lowering.SetLinear(batch_, 0, rank());
+    lowering.SetIter(rank(), row.number);
+    for (std::size_t i = 0; i < row.known.size(); ++i) lowering.SetParam(static_cast<int>(i), row.known[i]);
+    const Value correction = Exponential(b_, b_.FSub(state[0], lowering.Node(pair.h)));
+    return b_.FMul(RoundWide(b_, {state[1], state[2]}), correction);
+  }
+
+  // ---- The second product.
+
+  void EmitProduct() {
+    const int64_t columns = k_.product.n;
+    const int width = columns % 4 == 0 ? 4 : 1;
+    const auto count = static_cast<std::size_t>(columns / width);
+    const ChainedSums sums(b_, Kind::kF32, width, count * rows_.size(), k_.scores.n, chained_);
+    const auto turn_of = [&](int keys) -> Turn {
+      const AtRows scores = AtEach(k_.scores.epilogue, keys, false);
+      const AtRows last = AtEach(programs_.stages.back(), keys, true);
+      return [this, count, keys, width, scores, last](Value key, const Values& state) {
+        Values out = state;
+        for (int q = 0; q < (keys == 4 ? quads_ : 1); ++q) {
+          const Value at = b_.Add(key, U(4 * q));
+          Values weights = ScoresOf(scores, at, keys);
+          for (std::size_t r = 0; r < rows_.size(); ++r) {
+            ProgramLowering lowering = At(last[r], at, weights[r]);
+            weights[r] = b_.Splat(lowering.Node(programs_.weight), keys);
+          }
+          for (std::size_t c = 0; c < count; ++c) {
+            Value lines[4];
+            values_->Load(at, keys, U(static_cast<int64_t>(c) * width), width, lines);
+            for (std::size_t r = 0; r < rows_.size(); ++r)
+              for (int i = 0; i < keys; ++i)
+                out[r * count + c] =
+                    MultiplyAdd(b_, out[r * count + c], b_.Splat(b_.Extract(weights[r], i), width), lines[i]);
+          }
+        }
+        return out;
+      };
+    };
+    Values state = sums.Start();
+    if (whole_ > 0) {
+      const auto step = static_cast<uint32_t>(quads_ * 4);
+      const Turn turn = turn_of(4);
+      state = sums.Add(begin_, end_, step, static_cast<uint32_t>(ChainedSums::kChain) / step, state,
+                       [&](Value key, const Values& s) { return turn(b_.Min(key, U(whole_ - step)), s); });
+    }
+    if (HasRest()) {
+      const Turn turn = turn_of(1);
+      state = sums.Absorb(state, [&](const Values& zeros) { return WalkRest(zeros, turn); });
+    }
+    const Values out = sums.Finish(state);
+    const Epilogue epilogue(w_, k_.product.epilogue, k_.product.accumulate_type, k_.product.result_type);
+    for (std::size_t r = 0; r < rows_.size(); ++r)
+      for (std::size_t c = 0; c < count; ++c)
+        product_.FinishOne(w_, epilogue, batch_, rows_[r].number, U(static_cast<int64_t>(c) * width),
+                           out[r * count + c], rows_[r].exists);
+  }
+
+  // What is stored once a row.
+  void EmitRowStages(const Row& row) {
+    for (std::size_t s = 0; s < k_.rows.stages.size(); ++s) {
+      if (k_.rows.stages[s].scope != ReduceStage::Scope::kRow) continue;
+      ProgramLowering lowering(b_, w_.buffers, programs_.stages[s]);
+      lowering.SetLinear(batch_, 0, rank());
+      lowering.SetIter(rank(), row.number);
+      for (std::size_t i = 0; i < row.known.size(); ++i) lowering.SetParam(static_cast<int>(i), row.known[i]);
+      lowering.EmitStores(row.exists);
+    }
+  }
+
+  KernelWriter& w_;
+  Builder& b_;
+  const AttentionKernel& k_;
+  const AttentionPrograms& programs_;
+  const DotProblem scores_, product_;
+  uint32_t lanes_;
+  bool is_one_subgroup_;
+  bool chained_;
+  int quads_ = 1;      // groups of four keys of a turn
+  int64_t whole_ = 0;  // keys that whole groups take
+  // Of the group that is emitted.
+  Value batch_;
+  Value begin_, end_;  // of the keys that whole groups take
+  Id exchange_ = {};
+  std::vector<Row> rows_;
+  std::unique_ptr<MatrixSource> keys_, values_;
+};
+
+}  // namespace
+
+Result<EmittedDispatch> EmitAttentionRows(KernelWriter& w, const AttentionKernel& kernel,
+                                          const AttentionPrograms& programs, const Target& target) {
+  return AttentionRows(w, kernel, programs, target).Emit();
+}
+
+}  // namespace krafla::spirv

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which launches become one AttentionKernel, and between which columns its rows have scores.
+#include <gtest/gtest.h>
+
+#include "plan/plan_check.h"
+#include "plan/plan_log.h"
+#include "plan_text.h"
+
+namespace krafla::plan {
+namespace {
+
+// `mask`: makes x, f32[2,16,64], of w; `results`: more results than the product's.
+std::string AttentionText(std::string_view mask, std::string_view results = "") {
+  return Format(R"(HloModule attention
+max {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }}
+add {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }}
+ENTRY main {{
+  q = f32[2,16,8] parameter(0)
+  k = f32[2,64,8] parameter(1)
+  v = f32[2,64,8] parameter(2)
+  pos = s32[] parameter(3)
+  w = f32[2,16,64] dot(q, k), lhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, rhs_batch_dims={{0}}, rhs_contracting_dims={{2}}
+  row = s32[16,64] iota(), iota_dimension=0
+  column = s32[16,64] iota(), iota_dimension=1
+  positions = s32[16,64] broadcast(pos), dimensions={{}}
+  low = f32[] constant(-1e30)
+  lows = f32[2,16,64] broadcast(low), dimensions={{}}
+  {0}
+  inf = f32[] constant(-inf)
+  zero = f32[] constant(0)
+  m = f32[2,16] reduce(x, inf), dimensions={{2}}, to_apply=max
+  mb = f32[2,16,64] broadcast(m), dimensions={{0,1}}
+  y = f32[2,16,64] subtract(x, mb)
+  e = f32[2,16,64] exponential(y)
+  s = f32[2,16] reduce(e, zero), dimensions={{2}}, to_apply=add
+  sb = f32[2,16,64] broadcast(s), dimensions={{0,1}}
+  p = f32[2,16,64] divide(e, sb)
+  o = f32[2,16,8] dot(p, v), lhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, rhs_batch_dims={{0}}, rhs_contracting_dims={{1}}
+  ROOT t = (f32[2,16,8]{1}) tuple(o{2})
+}})",
+                mask, results.empty() ? "" : ", f32[2,16,64]", results);
+}
+constexpr std::string_view kNoMask = "x = f32[2,16,64] copy(w)";
+std::string Selected(std::string_view pred) {
+  return Format(
+      "{}\n  keeps = pred[2,16,64] broadcast(keep), dimensions={{1,2}}\n  x = f32[2,16,64] select(keeps, w, lows)",
+      pred);
+}
+
+PlanOptions AttentionOptions(PlanLog* log = nullptr) {
+  PlanOptions out;
+  out.row_groups.enabled = true;
+  out.row_groups.takes_attention = [](const KernelPlan&) { return true; };
+  out.fusion.log = log;
+  return out;
+}
+
+const AttentionKernel* OnlyAttention(const ProgramPlan& plan) {
+  return plan.kernels.size() == 1 ? std::get_if<AttentionKernel>(&plan.kernels[0].body) : nullptr;
+}
+
+TEST(AttentionPlanTest, ThreeLaunchesAreOne) {
+  PlanLog log;
+  auto plan = PlanText(AttentionText(kNoMask), AttentionOptions(&log));
+  ASSERT_TRUE(plan) << plan.error().ToString();
+  const Result<> checked = CheckPlan(*plan);
+  EXPECT_TRUE(checked) << checked.error().ToString();
+  const AttentionKernel* attention = OnlyAttention(*plan);
+  ASSERT_NE(attention, nullptr) << ToString(*plan);
+  EXPECT_EQ(attention->scores.batch, Dims({2}));
+  EXPECT_EQ(attention->scores.m, 16);
+  EXPECT_EQ(attention->rows.row_dims, Dims({2, 16}));
+  EXPECT_FALSE(attention->limits.has_value());
+  EXPECT_EQ(plan->arena_size, 0);
+  ASSERT_EQ(log.row_groups.size(), 1u);
+  EXPECT_NE(Says(log.row_groups[0]).find("are one kernel"), std::string::npos) << Says(log.row_groups[0]);
+  // Its parts are the launches that there were, over two buffers more.
+  const std::vector<KernelPlan> parts = PartsOfAttention(plan->kernels[0], *attention);
+  ASSERT_EQ(parts.size(), 3u);
+  for (const KernelPlan& part : parts) EXPECT_EQ(part.bindings.size(), plan->kernels[0].bindings.size() + 2);
+}
+
+TEST(AttentionPlanTest, NotWhereADeviceDoesNotTakeIt) {
+  PlanOptions options = AttentionOptions();
+  options.row_groups.takes_attention = [](const KernelPlan&) { return false; };
+  auto plan = PlanText(AttentionText(kNoMask), options);
+  ASSERT_TRUE(plan) << plan.error().ToString();
+  EXPECT_EQ(plan->kernels.size(), 3u);
+}
+
+// What somebody else reads has to be stored.
+TEST(AttentionPlanTest, NotWhereItsArraysAreResults) {
+  for (std::string_view result : {", x", ", p"}) {
+    auto plan = PlanText(AttentionText(kNoMask, result), AttentionOptions());
+    ASSERT_TRUE(plan) << plan.error().ToString();
+    EXPECT_EQ(OnlyAttention(*plan), nullptr) << result;
+  }
+}
+
+struct LimitCase {
+  std::string_view keep;
+  int ends, begins;
+};
+TEST(AttentionPlanTest, LimitsOfMasks) {
+  constexpr LimitCase kCases[] = {
+      {"keep = pred[16,64] compare(row, column), direction=GE", 1, 0},
+      {"keep = pred[16,64] compare(column, row), direction=GT", 0, 1},
+      {"keep = pred[16,64] compare(column, positions), direction=LE", 1, 0},
+      {"keep = pred[16,64] compare(column, row), direction=EQ", 1, 1},
+      {"keep = pred[16,64] compare(column, row), direction=NE", 0, 0},
+      {"a = pred[16,64] compare(column, row), direction=LE\n  b = pred[16,64] compare(positions, column), direction=LT\n"
+       "  keep = pred[16,64] and(a, b)",
+       1, 1},
+      {"a = pred[16,64] compare(column, row), direction=GT\n  b = pred[16,64] compare(positions, column), direction=GT\n"
+       "  c = pred[16,64] or(a, b)\n  keep = pred[16,64] not(c)",
+       1, 1},
+      {"a = pred[16,64] compare(column, row), direction=GT\n  b = pred[16,64] compare(positions, column), direction=GT\n"
+       "  keep = pred[16,64] or(a, b)",
+       0, 0},
+      {"d = s32[16,64] subtract(row, column)\n  nine = s32[] constant(9)\n"
+       "  nines = s32[16,64] broadcast(nine), dimensions={}\n  keep = pred[16,64] compare(d, nines), direction=LT",
+       0, 1},
+      // Twice the column is no column.
+      {"d = s32[16,64] add(column, column)\n  keep = pred[16,64] compare(d, row), direction=LT", 0, 0},
+      // What may wrap around says nothing.
+      {"d = s32[16,64] add(column, positions)\n  keep = pred[16,64] compare(d, row), direction=LT", 0, 0},
+  };
+  for (const LimitCase& c : kCases) {
+    auto plan = PlanText(AttentionText(Selected(c.keep)), AttentionOptions());
+    ASSERT_TRUE(plan) << plan.error().ToString();
+    const AttentionKernel* attention = OnlyAttention(*plan);
+    ASSERT_NE(attention, nullptr) << c.keep << "\n" << ToString(*plan);
+    ASSERT_EQ(attention->limits.has_value(), c.ends + c.begins > 0) << c.keep;
+    if (!attention->limits) continue;
+    EXPECT_EQ(attention->limits->ends, c.ends) << c.keep;
+    EXPECT_EQ(attention->limits->program.results.size(), static_cast<std::size_t>(c.ends + c.begins)) << c.keep;
+    EXPECT_GT(attention->limits->least, -1e30);
+  }
+}
+
+}  // namespace
+}  // namespace krafla::plan
