@@ -114,6 +114,7 @@ struct RowsTuning {
 struct AttentionTuning {
   uint32_t row_lanes = 0;    // size of a workgroup of `attention.rows`, whose invocations take a row each; 0: none
   int64_t most_depth = 128;  // elements of a row of the queries, and of the result, at the most
+  int64_t least_rows = 4;    // rows that share keys and values, from which on the lanes are filled
   int64_t rows_at_once = 2;  // rows of an invocation ...
   int64_t narrow_rows_at_once = 4;  // ... where keys or values are converted for all of them
   int64_t keys_at_once = 4;         // keys of a turn

@@ -80,6 +80,7 @@ template <Is<AttentionTuning> Self, typename Visitor>
 void VisitFields(Self& x, Visitor&& v) {
   v("row_lanes", x.row_lanes, FieldRange{0, 1024});
   v("most_depth", x.most_depth, kPositiveRange);
+  v("least_rows", x.least_rows, kPositiveRange);
   v("rows_at_once", x.rows_at_once, FieldRange{1, 8, true});
   v("narrow_rows_at_once", x.narrow_rows_at_once, FieldRange{1, 8, true});
   v("keys_at_once", x.keys_at_once, FieldRange{4, 64, true});

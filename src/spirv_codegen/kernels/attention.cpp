@@ -120,6 +120,9 @@ bool IsOneSubgroup(const Target& target, uint32_t lanes) {
 Result<> CanEmitAttention(const plan::KernelPlan&, const AttentionKernel& k, const Target& target) {
   const AttentionTuning& tuning = target.tuning.attention;
   if (tuning.row_lanes == 0) return Unimplemented("Attention is no kernel of its own on this device.");
+  if (k.scores.m < tuning.least_rows)
+    return Unimplemented("{} rows share keys and values, fewer than the {} that fill the lanes.", k.scores.m,
+                         tuning.least_rows);
   if (k.scores.k > tuning.most_depth || k.product.n > tuning.most_depth)
     return Unimplemented("Rows of {} and {} elements are longer than {}, which an invocation keeps.", k.scores.k,
                          k.product.n, tuning.most_depth);
