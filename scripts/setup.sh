@@ -4,7 +4,8 @@
 #
 #   scripts/setup.sh          what the build and the demo need (with lavapipe, Mesa's CPU Vulkan driver)
 #   scripts/setup.sh --test   that, and SwiftShader as a second Vulkan driver, validation layers, clang and its
-#                             tools, doxygen, Python's venv, Rust, what the example in examples/llm reads texts with
+#                             tools, doxygen, Python's venv, Rust, OpenMPI and Gloo, what the example in
+#                             examples/llm reads texts with
 #   --yes                     asks nothing: otherwise, on a terminal, it asks before packages that are there are
 #                             replaced or removed, as on Debian 12
 #
@@ -38,6 +39,7 @@ test_packages=(
   vulkan-tools vulkan-validationlayers clang-19 libclang-rt-19-dev clang-format-19 clang-tidy-19 doxygen
   python3 python3-venv binutils xz-utils abigail-tools rustc
   libpcre2-dev libsentencepiece-dev  # examples/llm
+  libopenmpi-dev openmpi-bin libgloo-dev
 )
 swiftshader_dir=.cache/swiftshader
 

@@ -18,18 +18,19 @@ ALLOWED = {
     "evaluator": ["base", "numerics", "ir"],
     "onnx": ["base", "ir", "evaluator"],
     "plan": ["base", "numerics", "ir"],
-    "collectives": ["base", "ir"],
+    "transport": ["base"],
+    "collectives": ["base", "ir", "transport"],
     "recorded": ["base", "ir", "hlo_io"],
     "passes": ["base", "numerics", "ir", "evaluator"],
     "cpu_fallback": ["base", "numerics", "ir", "plan", "evaluator"],
     "spirv_codegen": ["base", "numerics", "device", "ir", "plan"],
     "runtime_only": ["hlo_io", "evaluator", "passes", "cpu_fallback"],  # stands in for these
     "api": ["base", "device", "ir", "hlo_io", "passes", "plan", "spirv_codegen", "vk_runtime", "cpu_fallback", "evaluator",
-            "collectives", "xla_builder", "onnx"],
+            "collectives", "transport", "xla_builder", "onnx"],
 }
 # folder -> rooms that it may include
 ABOVE = {
-    "plugins": ["api"],
+    "plugins": ["api", "transport"],
     "tools": ["api", "recorded", "base", "ir", "hlo_io", "passes", "plan", "spirv_codegen", "evaluator"],
     "examples": ["none"],
 }

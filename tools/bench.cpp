@@ -50,10 +50,20 @@ Result<Timing> Time(const std::string& name, const std::string& module_path, con
   out.first_ms = first.Milliseconds() + prepared.compile_wall_ms - out.compile_ms;
   KRAFLA_TRY(prepared.ExecuteDonating(options.device));
   std::vector<double> times;
+  // Processes run equally often.
+  int64_t iterations = options.iterations;
+  if (group.world() != nullptr) {
+    Stopwatch third;
+    KRAFLA_TRY(prepared.ExecuteDonating(options.device));
+    const double fit = options.min_time * 1000 / std::max(1e-3, third.Milliseconds());
+    KRAFLA_ASSIGN(
+        iterations,
+        AsRankZero(group, iterations > 0 ? iterations : std::clamp<int64_t>(static_cast<int64_t>(fit), 3, 100000)));
+  }
   Stopwatch total;
   std::clock_t cpu = 0;
-  while (options.iterations > 0
-             ? static_cast<int>(times.size()) < options.iterations
+  while (iterations > 0
+             ? std::ssize(times) < iterations
              : (times.size() < 3 || total.Milliseconds() < options.min_time * 1000) && times.size() < 100000) {
     // A state that is updated again and again may leave the range of normal numbers, which would be another benchmark.
     constexpr std::size_t kRunsOfAState = 100;
@@ -83,7 +93,7 @@ int Bench(const BenchOptions& options) {
   if (!compile_options) return Fail(compile_options.error()), kUsage;
   if (auto can = CheckTunable(options.tune, options.device.selector); !can) return Fail(can.error()), kUsage;
   compile_options->transfers = HostTransfers::WithoutHost();
-  auto group = DeviceGroup::Create(options.device.selector);
+  auto group = OpenGroup(options.device);
   if (!group) return FailDevice(group.error());
   int code = kRight;
   if (!options.device.json)

@@ -120,7 +120,7 @@ Result<CollectiveTiming> TimeCollective(const CollectiveKind& kind, int64_t byte
   out.bytes = per * n * 4;
   KRAFLA_ASSIGN(auto module, ReadModule(TextOf(kind, n, per), std::string(kind.name)));
   KRAFLA_ASSIGN(auto executable, group.Compile(std::move(module), compile_options, options.device.ToGroupOptions()));
-  for (int64_t d = 0; d < n; ++d) {
+  for (const int64_t d : executable->local_devices()) {
     KRAFLA_ASSIGN(Literal argument, Literal::CreateUninitialized(executable->arguments()[0]));
     const std::span<float> values = argument.data<float>();
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = Value(d, static_cast<int64_t>(i));
@@ -138,12 +138,18 @@ Result<CollectiveTiming> TimeCollective(const CollectiveKind& kind, int64_t byte
   KRAFLA_TRY(run());
   out.host_bytes = executable->exchange_host_bytes() - before;
   out.path = executable->path();
+  // Processes run equally often.
+  Stopwatch second;
   KRAFLA_TRY(run());
+  const double fit = options.min_time * 1000 / std::max(1e-3, second.Milliseconds());
+  KRAFLA_ASSIGN(const int64_t iterations,
+                AsRankZero(group, options.iterations > 0 ? options.iterations
+                                                         : std::clamp<int64_t>(static_cast<int64_t>(fit), 3, 100000)));
   std::vector<double> times;
   Stopwatch total;
-  while (options.iterations > 0
-             ? static_cast<int>(times.size()) < options.iterations
-             : times.size() < 3 || (total.Milliseconds() < options.min_time * 1000 && times.size() < 100000)) {
+  const bool is_alone = group.world() == nullptr && options.iterations <= 0;
+  while (is_alone ? times.size() < 3 || (total.Milliseconds() < options.min_time * 1000 && times.size() < 100000)
+                  : std::ssize(times) < iterations) {
     Stopwatch one;
     KRAFLA_TRY(run());
     times.push_back(one.Milliseconds());
@@ -151,7 +157,7 @@ Result<CollectiveTiming> TimeCollective(const CollectiveKind& kind, int64_t byte
   std::sort(times.begin(), times.end());
   out.min_ms = times.front();
   out.median_ms = times[times.size() / 2];
-  for (int64_t d = 0; d < n; ++d) {
+  for (const int64_t d : executable->local_devices()) {
     KRAFLA_ASSIGN(std::vector<Literal> results, executable->Results(d));
     const std::span<const float> values = std::as_const(results[0]).data<float>();
     for (std::size_t i = 0; i < values.size(); ++i)
@@ -182,14 +188,15 @@ int BenchCollectives(const BenchOptions& options) {
   if (!sizes) return Fail(sizes.error()), kUsage;
   const auto kinds = ParseOps(options.ops);
   if (!kinds) return Fail(kinds.error()), kUsage;
-  auto group = DeviceGroup::Create(options.device.selector);
+  auto group = OpenGroup(options.device);
   if (!group) return FailDevice(group.error());
   const int64_t n = (*group)->size();
   if (n < 2) {
     std::fprintf(stderr, "krafla: Collectives need several devices, such as -d 'cpu*4' or -d 'vulkan:0*4'.\n");
     return kUsage;
   }
-  if (!options.device.json)
+  const bool speaks = IsSpeaker(**group);
+  if (!options.device.json && speaks)
     std::printf("%-20s %12s %11s %11s %10s %10s %7s %6s  %s\n", "collective", "bytes", "median us", "min us",
                 "alg GB/s", "bus GB/s", "of copy", "wrong", "path");
   int code = kRight;
@@ -206,6 +213,7 @@ int BenchCollectives(const BenchOptions& options) {
       const double rate = static_cast<double>(timing->bytes) / (timing->median_ms * 1e6);  // GB/s
       const double bus = rate * kind->bus(static_cast<double>(n));
       const double of_copy = copy_ms / timing->median_ms;
+      if (!speaks) continue;
       if (options.device.json) {
         PrintJsonLine({{"collective", kind->name},
                        {"device", (*group)->selector()},

@@ -86,7 +86,7 @@ class Checker {
     // A case that is not fed is an error soon, not after a minute.
     CompileOptions own_options = compile_options_;
     own_options.transfers = std::make_shared<HostTransfers>(std::chrono::seconds(5));
-    auto group = DeviceGroup::Create(options_.device.selector);
+    auto group = OpenGroup(options_.device);
     {
       std::lock_guard lock(mutex_);
       if (!group) device_error_ = group.error();
@@ -184,7 +184,9 @@ int Check(const CheckOptions& options) {
   if (auto registered = RegisterTestCalls(); !registered) return Fail(registered.error());
   Checker checker(options, *compile_options, *list);
   std::vector<std::thread> threads;
-  for (int j = 1; j < options.jobs; ++j) {
+  // Several processes run the same cases in the same order.
+  const int jobs = options.device.processes.AreSeveral() ? 1 : options.jobs;
+  for (int j = 1; j < jobs; ++j) {
     try {
       threads.emplace_back([&] { checker.Work(); });
     } catch (const std::system_error&) {

@@ -94,13 +94,13 @@ Result<> TimedRun(Program& executable, const RunLimit& limit, Outcome& out) {
 
 // Runs a group's program: set(d) gives device d its arguments, compare(d, results) judges what it gives.
 template <typename Set, typename Compare>
-Result<> RunOnDevices(GroupExecutable& executable, int64_t devices, const DeviceOptions& device, Set set,
-                      Compare compare, Outcome& out) {
-  for (int64_t d = 0; d < devices; ++d) KRAFLA_TRY(set(d));
+Result<> RunOnDevices(GroupExecutable& executable, const DeviceOptions& device, Set set, Compare compare,
+                      Outcome& out) {
+  for (const int64_t d : executable.local_devices()) KRAFLA_TRY(set(d));
   const RunLimit limit = device.ToRunLimit();
   KRAFLA_TRY(TimedRun(executable, limit, out));
   out.kind = Outcome::Kind::kPassed;
-  for (int64_t d = 0; d < devices; ++d) {
+  for (const int64_t d : executable.local_devices()) {
     KRAFLA_ASSIGN(const std::vector<Literal> results, executable.Results(d));
     KRAFLA_TRY(compare(d, results));
   }
@@ -152,7 +152,7 @@ Outcome CheckUnpartitioned(const RecordedCase& c, DeviceGroup& group, const Comp
     CompareResults(results, own, 0, Format(" of device {}", d), out);
     return {};
   };
-  auto ran = RunOnDevices(**executable, c.replicas * c.partitions, device, set, compare, out);
+  auto ran = RunOnDevices(**executable, device, set, compare, out);
   if (!ran) return Error(ran.error());
   return out;
 }
@@ -162,7 +162,7 @@ Outcome CheckGroupCase(const RecordedCase& c, DeviceGroup& group, const CompileO
                        const DeviceOptions& device) {
   Outcome out;
   const int64_t devices = c.replicas * c.partitions;
-  if (group.size() > 1 && group.size() < devices) {
+  if (!group.CanHave(devices)) {
     out.kind = Outcome::Kind::kSkipped;
     out.reason = Format("needs {} devices, {} names {}", devices, group.selector(), group.size());
     return out;
@@ -192,7 +192,7 @@ Outcome CheckGroupCase(const RecordedCase& c, DeviceGroup& group, const CompileO
     CompareResults(results, *arrays, At(d), Format(" of device {}", d), out);
     return {};
   };
-  auto ran = RunOnDevices(**executable, devices, device, set, compare, out);
+  auto ran = RunOnDevices(**executable, device, set, compare, out);
   if (!ran) return Error(ran.error());
   return out;
 }

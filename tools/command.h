@@ -13,6 +13,7 @@
 
 #include "api/client.h"
 #include "api/group/device_group.h"
+#include "api/group/processes.h"
 #include "ir/module.h"
 #include "krafla/status.h"
 
@@ -42,10 +43,12 @@ inline constexpr const char* kModuleHelp =
 // What a subcommand takes of DeviceOptions besides the device and its features.
 struct Takes {
   bool json = true;
-  bool runs = true;  // it runs programs, which may be limited
+  bool runs = true;     // it runs programs, which may be limited
+  bool groups = false;  // and those of several devices, in several processes
 };
 
-// -d, --strict, --disable, --enable, --threads, --json, --time-limit, --submission-ms.
+// -d, --strict, --disable, --enable, --threads, --json, --time-limit, --submission-ms; --coordinator, --world-size,
+// --rank, --transport.
 struct DeviceOptions {
   std::string selector;
   bool strict = false;
@@ -54,6 +57,7 @@ struct DeviceOptions {
   std::optional<double> time_limit;  // seconds
   double submission_ms = krafla::CompileOptions().submission_ms;
   int threads = 0;  // of the CPU's kernels; 0: as many as there are processors
+  ProcessOptions processes;
 
   void AddTo(CLI::App& app, Takes takes = {});
   Result<CompileOptions> ToCompileOptions() const;  // unknown feature names are errors that list the known ones
@@ -81,6 +85,13 @@ void AddShapeOption(CLI::App& app, std::vector<std::string>& shapes);
 
 // --replicas and --partitions; 0: not given.
 void AddDeviceCounts(CLI::App& app, int64_t& replicas, int64_t& partitions);
+
+// The devices that the options name, of this process and where they say so of several.
+Result<std::shared_ptr<DeviceGroup>> OpenGroup(const DeviceOptions& options);
+// What rank 0 has for a number on which all have to agree, such as how often they run; `number` itself in one process.
+Result<int64_t> AsRankZero(DeviceGroup& group, int64_t number);
+// Whether this process speaks for all.
+bool IsSpeaker(const DeviceGroup& group);
 
 // The one device of a command about one: that of the selector, or the first of a group ("cpu*8").
 Result<std::shared_ptr<Client>> OpenDevice(const std::string& selector);

@@ -9,6 +9,25 @@
 
 namespace krafla::cli {
 
+namespace {
+
+void AddProcesses(CLI::App& app, ProcessOptions& processes) {
+  app.add_option("--coordinator", processes.coordinator,
+                 "of a program over several processes: where rank 0 listens; each is started with it, --world-size and "
+                 "--rank, or all of them by mpirun")
+      ->envname("KRAFLA_COORDINATOR")
+      ->type_name("HOST:PORT");
+  app.add_option("--world-size", processes.world_size, "the number of processes")->envname("KRAFLA_WORLD_SIZE");
+  app.add_option("--rank", processes.rank, "which of them this is, from 0")->envname("KRAFLA_RANK");
+  app.add_option("--transport", processes.transport,
+                 "how bytes go between processes: auto (memory that those of one machine share, mpi under mpirun, else "
+                 "sockets), shared, sockets, gloo, mpi")
+      ->envname("KRAFLA_TRANSPORT")
+      ->check(CLI::IsMember({"auto", "shared", "sockets", "gloo", "mpi"}));
+}
+
+}  // namespace
+
 void DeviceOptions::AddTo(CLI::App& app, Takes takes) {
   app.add_option(
          "-d,--device", selector,
@@ -44,6 +63,7 @@ void DeviceOptions::AddTo(CLI::App& app, Takes takes) {
                  "the number of threads for the CPU's kernels (default: KRAFLA_THREADS, else the number of processors "
                  "that this process may use)")
       ->check(CLI::Range(1, ThreadPool::kMaxThreads));
+  if (takes.groups) AddProcesses(app, processes);
   if (takes.json) app.add_flag("--json", json, "print one JSON object per line");
 }
 

@@ -157,7 +157,7 @@ struct Commands {
         ->type_name("FILE");
     AddDeviceCounts(*cmd, run.replicas, run.partitions);
     cmd->add_option("--tune", run.tune, kTune)->check(CLI::IsMember({"first-run"}));
-    run.device.AddTo(*cmd);
+    run.device.AddTo(*cmd, {.groups = true});
     cmd->callback([this] {
       if (!(run.arguments.range.empty() || run.arguments.range[0] < run.arguments.range[1]))
         throw CLI::ValidationError("--random-range needs a lower and a higher number");
@@ -175,7 +175,7 @@ struct Commands {
         ->check(
             CLI::IsMember(std::vector<std::string>(std::begin(krafla::kModuleForms), std::end(krafla::kModuleForms))));
     cmd->add_option("--jobs", check.jobs, "the number of cases to run at once")->check(CLI::Range(1, 256));
-    check.device.AddTo(*cmd);
+    check.device.AddTo(*cmd, {.groups = true});
     cmd->callback([this] { code = Check(check); });
   }
 
@@ -202,7 +202,7 @@ struct Commands {
     cmd->add_option("--every", bench.every_ms, "milliseconds between the starts of two runs, as in an application")
         ->check(CLI::Range(0.0, 60e3));
     cmd->add_option("--tune", bench.tune, kTune)->check(CLI::IsMember({"first-run"}));
-    bench.device.AddTo(*cmd);
+    bench.device.AddTo(*cmd, {.groups = true});
     cmd->callback([this] {
       if (bench.paths.empty() && !bench.collectives) throw CLI::RequiredError("path");
       code = bench.collectives ? BenchCollectives(bench) : Bench(bench);

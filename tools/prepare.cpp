@@ -146,8 +146,8 @@ Result<Prepared> PrepareTogether(std::unique_ptr<Module> module, const RecordedC
       KRAFLA_ASSIGN(arguments[d], RandomArguments(out.together->arguments(), d));
     }
   }
-  for (std::size_t d = 0; d < arguments.size(); ++d)
-    KRAFLA_TRY(out.together->SetArguments(static_cast<int64_t>(d), Pointers(arguments[d])));
+  for (const int64_t d : out.together->local_devices())
+    KRAFLA_TRY(out.together->SetArguments(d, Pointers(arguments[static_cast<std::size_t>(d)])));
   return out;
 }
 

@@ -70,7 +70,7 @@ int RunTogether(const RunOptions& options, DeviceGroup& group, std::unique_ptr<M
   auto executable = group.Compile(std::move(module), compile_options, options.device.ToGroupOptions());
   if (!executable) return Fail(InFile(options.module, executable.error()));
   Remark((*executable)->PlacementLine());
-  for (int64_t d = 0; d < (*executable)->device_count(); ++d) {
+  for (const int64_t d : (*executable)->local_devices()) {
     const auto given = GivenArguments::Find(options.arguments, parameters, d, false);
     if (!given) return Fail(given.error());
     auto arguments = given->Read((*executable)->arguments());
@@ -83,7 +83,7 @@ int RunTogether(const RunOptions& options, DeviceGroup& group, std::unique_ptr<M
   (*executable)->SetLimit(&limit);
   if (auto done = (*executable)->Execute(); !done) return Fail(done.error());
   RemarkPeak();
-  for (int64_t d = 0; d < (*executable)->device_count(); ++d) {
+  for (const int64_t d : (*executable)->local_devices()) {
     auto results = (*executable)->Results(d);
     if (!results) return Fail(results.error());
     if (int code = Deliver(options, std::move(*results), d); code != kRight) return code;
@@ -146,7 +146,7 @@ int Run(const RunOptions& given_options) {
   if (!given) return Fail(given.error());
   // Nobody feeds a program that is run from here.
   compile_options->transfers = HostTransfers::WithoutHost();
-  auto group = DeviceGroup::Create(options.device.selector);
+  auto group = OpenGroup(options.device);
   if (!group) return FailDevice(group.error());
   if (alone)
     if (auto tuned = TuneFirst(options.tune, options.device.selector, **module, *compile_options); !tuned)

@@ -61,6 +61,7 @@ std::unique_ptr<PJRT_Buffer> NewBuffer(PJRT_Memory* memory, const Shape& shape, 
 Result<PJRT_Memory*> PlaceOf(PJRT_Device* device, PJRT_Memory* memory) {
   if (memory != nullptr) return memory;
   if (device == nullptr) return InvalidArgument("Neither a device nor a memory says where the buffer is to be.");
+  KRAFLA_TRY(CheckIsHere(*device));
   return device->memories[0];
 }
 

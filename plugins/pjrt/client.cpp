@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "api/group/device_group.h"
+#include "plugins/pjrt/distributed.h"
 
 namespace krafla::pjrt {
 namespace {
@@ -45,41 +46,28 @@ void Describe(PJRT_Memory& memory, PJRT_Device& device, std::string_view kind, i
   memory.to_string = Format("KraflaMemory(id={}, kind='{}')", id, kind);
 }
 
-std::unique_ptr<PJRT_Device> NewDevice(PJRT_Client& client, Lane& lane, int32_t id) {
+std::unique_ptr<PJRT_Device> NewDevice(PJRT_Client& client, Lane* lane, int32_t id, int32_t slot,
+                                       const DistributedDevice& d) {
   auto device = std::make_unique<PJRT_Device>();
   device->client = &client;
-  device->lane = &lane;
-  const DeviceDescription& d = lane.device();
+  device->lane = lane;
+  device->slot = slot;
   device->description.id = id;
+  device->description.process = d.process;
   device->description.kind = d.name;
   device->description.to_string = Format("KraflaDevice(id={})", id);
-  device->description.debug_string = Format("KraflaDevice(id={}, {})", id, d.description);
+  device->description.debug_string = Format("KraflaDevice(id={}, process={}, {})", id, d.process, d.description);
   device->description.attributes.Add("selector", d.selector);
   device->description.attributes.Add("description", d.description);
   Describe(device->device_memory, *device, kDeviceMemory, kDeviceMemoryId, 2 * id);
   Describe(device->host_memory, *device, kHostMemory, kHostMemoryId, 2 * id + 1);
-  device->memories = {&device->device_memory, &device->host_memory};
+  if (lane != nullptr) device->memories = {&device->device_memory, &device->host_memory};
   return device;
-}
-
-// jax.distributed.initialize passes on how many processes there are. One that took itself for the only one would be
-// process 0 of 1 everywhere, and every process would compute the whole.
-Result<> CheckProcesses(PJRT_Client_Create_Args& args) {
-  KRAFLA_ASSIGN(const std::optional<int64_t> node, FindInteger(args.create_options, args.num_options, "node_id"));
-  KRAFLA_ASSIGN(const std::optional<int64_t> nodes, FindInteger(args.create_options, args.num_options, "num_nodes"));
-  if (nodes.value_or(1) > 1)
-    return Unimplemented(
-        "This is process {} of {}, and krafla's devices do not yet exchange arrays between processes: its programs run on "
-        "the devices of one process. Start one process, which has all devices of the machine (KRAFLA_DEVICE="
-        "vulkan:0,vulkan:1), or run the processes on another platform (JAX_PLATFORMS=cpu).",
-        node.value_or(0), *nodes);
-  return {};
 }
 
 }  // namespace
 
 Result<> Client_Create(PJRT_Client_Create_Args& args) {
-  KRAFLA_TRY(CheckProcesses(args));
   KRAFLA_ASSIGN(std::optional<std::string> selector, FindText(args.create_options, args.num_options, "device"));
   if (!selector) {
     if (const char* wish = std::getenv("KRAFLA_DEVICE"); wish != nullptr && *wish != '\0') selector = wish;
@@ -91,16 +79,28 @@ Result<> Client_Create(PJRT_Client_Create_Args& args) {
     KRAFLA_ASSIGN(members, BestDevices());
   }
 
+  KRAFLA_ASSIGN(Distributed distributed, MeetProcesses(args, members));
   auto client = std::make_unique<PJRT_Client>();
   client->platform_version = Format("krafla {}", KRAFLA_VERSION);
-  for (const std::shared_ptr<Client>& member : members) {
-    std::unique_ptr<Lane>& lane = client->lanes[member.get()];
-    if (lane == nullptr) {
-      lane = std::make_unique<Lane>(member);
-      client->platform_version += Format("\n{}", member->device().description);
+  client->process = distributed.process;
+  client->world = std::move(distributed.world);
+  client->members = members;
+  int32_t slot = 0, process = 0;
+  for (const DistributedDevice& d : distributed.devices) {
+    if (std::exchange(process, d.process) != d.process) slot = 0;
+    Lane* lane = nullptr;
+    if (d.process == client->process) {
+      const std::shared_ptr<Client>& member = members[static_cast<std::size_t>(slot)];
+      std::unique_ptr<Lane>& own = client->lanes[member.get()];
+      if (own == nullptr) {
+        own = std::make_unique<Lane>(member);
+        client->platform_version += Format("\n{}", member->device().description);
+      }
+      lane = own.get();
     }
     const auto id = static_cast<int32_t>(client->devices.size());
-    client->devices.push_back(client->owned_devices.emplace_back(NewDevice(*client, *lane, id)).get());
+    client->devices.push_back(client->owned_devices.emplace_back(NewDevice(*client, lane, id, slot++, d)).get());
+    if (lane != nullptr) client->local.push_back(client->devices.back());
   }
   for (PJRT_Device* device : client->devices) {
     client->memories.insert(client->memories.end(), device->memories.begin(), device->memories.end());
@@ -123,12 +123,12 @@ Result<> Client_PlatformName(PJRT_Client_PlatformName_Args& args) {
 }
 
 Result<> Client_ProcessIndex(PJRT_Client_ProcessIndex_Args& args) {
-  args.process_index = 0;
+  args.process_index = args.client->process;
   return {};
 }
 
-// Which processes of a distributed program are alive. There is one, this one (Client_Create refuses more), and it
-// knows; jaxlib tells it regularly and ends the process where that is an error.
+// Which processes of a distributed program are alive: they know of each other themselves (transport/mesh.h). jaxlib
+// tells it regularly and ends the process where that is an error.
 Result<> Client_UpdateGlobalProcessInfo(PJRT_Client_UpdateGlobalProcessInfo_Args&) { return {}; }
 
 Result<> Client_PlatformVersion(PJRT_Client_PlatformVersion_Args& args) {
@@ -144,8 +144,8 @@ Result<> Client_Devices(PJRT_Client_Devices_Args& args) {
 }
 
 Result<> Client_AddressableDevices(PJRT_Client_AddressableDevices_Args& args) {
-  args.addressable_devices = args.client->devices.data();
-  args.num_addressable_devices = args.client->devices.size();
+  args.addressable_devices = args.client->local.data();
+  args.num_addressable_devices = args.client->local.size();
   return {};
 }
 
@@ -157,9 +157,11 @@ Result<> Client_LookupDevice(PJRT_Client_LookupDevice_Args& args) {
 }
 
 Result<> Client_LookupAddressableDevice(PJRT_Client_LookupAddressableDevice_Args& args) {
-  args.addressable_device = args.client->FindDevice(args.local_hardware_id);
-  if (args.addressable_device == nullptr)
-    return InvalidArgument("There is no device {}; there are {}.", args.local_hardware_id, args.client->devices.size());
+  const std::vector<PJRT_Device*>& local = args.client->local;
+  if (args.local_hardware_id < 0 || args.local_hardware_id >= std::ssize(local))
+    return InvalidArgument("There is no device {} in this process; there are {}.", args.local_hardware_id,
+                           local.size());
+  args.addressable_device = local[static_cast<std::size_t>(args.local_hardware_id)];
   return {};
 }
 
@@ -169,7 +171,13 @@ Result<> Client_AddressableMemories(PJRT_Client_AddressableMemories_Args& args) 
   return {};
 }
 
-// Replica r, partition p: device r * partitions + p. All of one process.
+Result<> CheckIsHere(const PJRT_Device& device) {
+  if (device.lane != nullptr) return {};
+  return InvalidArgument("Device {} is of process {}, and this is process {}.", device.description.id,
+                         device.description.process, device.client->process);
+}
+
+// Replica r, partition p: device r * partitions + p.
 Result<> Client_DefaultDeviceAssignment(PJRT_Client_DefaultDeviceAssignment_Args& args) {
   const int64_t replicas = args.num_replicas, partitions = args.num_partitions;
   const auto devices = static_cast<int64_t>(args.client->devices.size());

@@ -20,7 +20,7 @@ Result<> DeviceDescription_Id(PJRT_DeviceDescription_Id_Args& args) {
   return {};
 }
 Result<> DeviceDescription_ProcessIndex(PJRT_DeviceDescription_ProcessIndex_Args& args) {
-  args.process_index = 0;
+  args.process_index = args.device_description->process;
   return {};
 }
 Result<> DeviceDescription_Attributes(PJRT_DeviceDescription_Attributes_Args& args) {
@@ -46,11 +46,11 @@ Result<> Device_GetDescription(PJRT_Device_GetDescription_Args& args) {
   return {};
 }
 Result<> Device_IsAddressable(PJRT_Device_IsAddressable_Args& args) {
-  args.is_addressable = true;
+  args.is_addressable = args.device->lane != nullptr;
   return {};
 }
 Result<> Device_LocalHardwareId(PJRT_Device_LocalHardwareId_Args& args) {
-  args.local_hardware_id = args.device->description.id;
+  args.local_hardware_id = args.device->lane == nullptr ? -1 : args.device->slot;
   return {};
 }
 Result<> Device_AddressableMemories(PJRT_Device_AddressableMemories_Args& args) {
@@ -59,6 +59,7 @@ Result<> Device_AddressableMemories(PJRT_Device_AddressableMemories_Args& args) 
   return {};
 }
 Result<> Device_DefaultMemory(PJRT_Device_DefaultMemory_Args& args) {
+  KRAFLA_TRY(CheckIsHere(*args.device));
   args.memory = args.device->memories[0];
   return {};
 }
@@ -74,6 +75,7 @@ Result<> Device_GetAttributes(PJRT_Device_GetAttributes_Args& args) {
 }
 
 Result<> Device_MemoryStats(PJRT_Device_MemoryStats_Args& args) {
+  KRAFLA_TRY(CheckIsHere(*args.device));
   const MemoryCount::Figures figures = args.device->count->Read();
   args.bytes_in_use = figures.in_use;
   args.peak_bytes_in_use = figures.peak;

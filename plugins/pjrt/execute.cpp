@@ -184,7 +184,7 @@ Result<> WaitForEnd(const Completion& done, std::size_t results, PJRT_LoadedExec
 Result<std::vector<PJRT_Device*>> DevicesOfRun(const Program& program, const PJRT_LoadedExecutable_Execute_Args& args) {
   std::vector<PJRT_Device*> devices = program.devices();
   if (args.execute_device != nullptr) {
-    if (devices.size() != 1)
+    if (program.is_group())
       return InvalidArgument("'{}' runs on {} devices at once, not on one alone.", program.name(), devices.size());
     if (!program.options().portable && args.execute_device != devices[0])
       return InvalidArgument("'{}' was compiled for device {}, not for device {}.", program.name(),
@@ -192,7 +192,7 @@ Result<std::vector<PJRT_Device*>> DevicesOfRun(const Program& program, const PJR
     devices[0] = args.execute_device;
   }
   if (args.num_devices != devices.size())
-    return InvalidArgument("'{}' runs on {} devices, arguments were given for {}.", program.name(), devices.size(),
+    return InvalidArgument("'{}' runs on {} devices here, arguments were given for {}.", program.name(), devices.size(),
                            args.num_devices);
   return devices;
 }
@@ -295,6 +295,7 @@ Result<> LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& args) {
   const std::shared_ptr<Program>& program = args.executable->program;
   if (args.executable->deleted) return FailedPrecondition("'{}' has been deleted.", program->name());
   KRAFLA_ASSIGN(const std::vector<PJRT_Device*> devices, DevicesOfRun(*program, args));
+  if (devices.empty()) return {};  // other processes run it
   const std::vector<bool> donated = DonatedArguments(*program, args);
   for (std::size_t d = 0; d < devices.size(); ++d)
     KRAFLA_TRY(

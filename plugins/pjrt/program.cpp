@@ -93,11 +93,36 @@ Result<> Program::Assign() {
     PJRT_Device* device = client_.FindDevice(id);
     if (device == nullptr)
       return InvalidArgument("The program is for device {}, but there are {} devices.", id, client_.devices.size());
-    if (std::ranges::contains(devices_, device))
-      return InvalidArgument("The device assignment names device {} twice.", id);
+    if (std::ranges::count(a.ids, id) > 1) return InvalidArgument("The device assignment names device {} twice.", id);
+    places_.push_back({device->description.process, device->slot});
+    if (device->lane == nullptr) continue;
+    logical_ids_.push_back(std::ssize(places_) - 1);
     devices_.push_back(device);
     if (!std::ranges::contains(lanes_, device->lane)) lanes_.push_back(device->lane);
   }
+  return {};
+}
+
+// For several devices, of which some may be of other processes, and all: then this process knows what the program takes
+// and gives, and runs nothing.
+Result<> Program::CompileGroup(std::unique_ptr<Module> module) {
+  GroupOptions options;
+  std::vector<std::shared_ptr<Client>> members;
+  const bool spans = devices_.size() < places_.size();
+  if (spans) {
+    members = client_.members;
+    options.places = places_;
+    options.time_limit = client_.world->time_limit();
+  } else {
+    for (PJRT_Device* device : devices_) members.push_back(device->lane->shared_client());
+  }
+  DeviceGroup group(std::move(members));
+  if (spans) KRAFLA_TRY(group.Join(client_.world));
+  KRAFLA_ASSIGN(group_, group.Compile(std::move(module), compile_, options));
+  interface_ = group_->interface();
+  report_ = group_->report();
+  KRAFLA_ASSIGN(parameter_shardings_, Serialize(group_->parameter_shardings(), parameters().size()));
+  KRAFLA_ASSIGN(result_shardings_, Serialize(group_->result_shardings(), results().size()));
   return {};
 }
 
@@ -144,21 +169,14 @@ Result<std::shared_ptr<Program>> Program::Compile(PJRT_Client& client, ProgramSo
   out->compile_.enabled = out->options_.enabled;
   out->compile_.disabled = out->options_.disabled;
   out->Describe(*module);
-  if (out->devices_.size() == 1) {
+  if (out->places_.size() == 1 && out->devices_.size() == 1) {
     Lane& lane = *out->lanes_[0];
     KRAFLA_ASSIGN(std::unique_ptr<Executable> executable, lane.client().Compile(std::move(module), out->compile_));
     out->interface_ = executable->interface();
     out->report_ = executable->report();
     out->singles_[&lane] = std::move(executable);
   } else {
-    std::vector<std::shared_ptr<Client>> members;
-    for (PJRT_Device* device : out->devices_) members.push_back(device->lane->shared_client());
-    DeviceGroup group(std::move(members));
-    KRAFLA_ASSIGN(out->group_, group.Compile(std::move(module), out->compile_));
-    out->interface_ = out->group_->interface();
-    out->report_ = out->group_->report();
-    KRAFLA_ASSIGN(out->parameter_shardings_, Serialize(out->group_->parameter_shardings(), out->parameters().size()));
-    KRAFLA_ASSIGN(out->result_shardings_, Serialize(out->group_->result_shardings(), out->results().size()));
+    KRAFLA_TRY(out->CompileGroup(std::move(module)));
   }
   out->donates_.resize(out->parameters().size());
   for (const Shape& shape : out->parameters()) out->parameter_layouts_.Add(shape);
@@ -186,7 +204,7 @@ Program::~Program() {
         lane->Post({[gone = std::move(executable)]() mutable { gone.reset(); }, nullptr}, Lane::WhenFull::kPostAnyway);
     }
   }
-  if (group_ != nullptr)
+  if (group_ != nullptr && !lanes_.empty())
     Lane::PostToAll(lanes_, {[gone = std::move(group_)]() mutable { gone.reset(); }, nullptr},
                     Lane::WhenFull::kPostAnyway);
 }
@@ -266,7 +284,7 @@ Program::Text Program::OptimizedText() {
 PJRT_LoadedExecutable* NewLoadedExecutable(std::shared_ptr<Program> program) {
   auto* out = new PJRT_LoadedExecutable{std::move(program), {}, false};
   const int64_t partitions = out->program->options().assignment.partitions;
-  for (int64_t i = 0; i < std::ssize(out->program->devices()); ++i)
+  for (const int64_t i : out->program->logical_ids())
     out->logical_ids.push_back({static_cast<int32_t>(i / partitions), static_cast<int32_t>(i % partitions)});
   return out;
 }

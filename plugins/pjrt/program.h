@@ -43,8 +43,9 @@ class Program {
   const std::string& fingerprint() const { return fingerprint_; }
   const ProgramOptions& options() const { return options_; }
   PJRT_Client& client() const { return client_; }
-  // In the order of the assignment.
+  // Those of this process, in the order of the assignment, and the places of all in it.
   const std::vector<PJRT_Device*>& devices() const { return devices_; }
+  const std::vector<int64_t>& logical_ids() const { return logical_ids_; }
   // The devices' lanes, each once.
   const std::vector<Lane*>& lanes() const { return lanes_; }
   bool is_group() const { return group_ != nullptr; }
@@ -93,6 +94,7 @@ class Program {
   Program(PJRT_Client& client, ProgramSource source) : client_(client), source_(std::move(source)) {}
   Result<std::unique_ptr<Module>> Read() const;
   Result<> Assign();
+  Result<> CompileGroup(std::unique_ptr<Module> module);
   static Result<ShardingList> Serialize(const std::vector<std::string>& shardings, std::size_t count);
   void Describe(const Module& module);
   Result<Executable*> ExecutableOn(Lane& lane);
@@ -104,6 +106,8 @@ class Program {
   ProgramOptions options_;
   std::string name_, fingerprint_;
   std::vector<PJRT_Device*> devices_;
+  std::vector<int64_t> logical_ids_;  // of devices_
+  std::vector<GlobalPlace> places_;   // of all, also those of other processes
   std::vector<Lane*> lanes_;
   CompileOptions compile_;
   EntryInterface interface_;

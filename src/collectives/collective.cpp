@@ -194,6 +194,53 @@ Result<> Collective::RunOutside(int64_t device, const Contribution& own) const {
   return {};
 }
 
+bool Collective::Moves() const { return !IsReducing(opcode_) && opcode_ != Opcode::kRaggedAllToAll; }
+
+std::vector<CollectiveMove> Collective::MovesTo(int group, std::size_t rank) const {
+  const auto n = static_cast<int64_t>(Members(group).size()), r = static_cast<int64_t>(rank);
+  std::vector<CollectiveMove> out;
+  for (std::size_t k = 0; k < operands_.size(); ++k) {
+    const int64_t size = operands_[k].element_bytes, bytes = operands_[k].bytes;
+    if (bytes == 0) continue;
+    if (opcode_ == Opcode::kReduceScatter) {
+      const Blocks b = BlocksOf(operands_[k], n);
+      const int64_t chunk = b.chunk * size;
+      out.push_back({.source = 0,
+                     .from_leaf = k,
+                     .to_leaf = k,
+                     .from = r * chunk,
+                     .from_stride = n * chunk,
+                     .to = 0,
+                     .to_stride = chunk,
+                     .bytes = chunk,
+                     .rows = b.outer});
+    } else if (opcode_ == Opcode::kCollectiveBroadcast || IsPermute(opcode_)) {
+      const int64_t source = IsPermute(opcode_) ? source_of_[At(Members(group)[rank])] : Members(group)[0];
+      if (source >= 0) out.push_back({.source = At(RankOf(source)), .from_leaf = k, .to_leaf = k, .bytes = bytes});
+    } else if (opcode_ == Opcode::kAllToAll && dimension_ < 0) {
+      // Operand k of every member goes to member k, where it is the result of the sender's rank.
+      if (k == rank)
+        for (std::size_t m = 0; m < At(n); ++m)
+          out.push_back({.source = m, .from_leaf = k, .to_leaf = m, .bytes = bytes});
+    } else {
+      const bool divides = opcode_ == Opcode::kAllToAll;
+      const Blocks b = BlocksOf(operands_[k], divides ? n : 1);
+      const int64_t chunk = b.chunk * size;
+      for (int64_t m = 0; m < n; ++m)
+        out.push_back({.source = At(m),
+                       .from_leaf = k,
+                       .to_leaf = k,
+                       .from = divides ? r * chunk : 0,
+                       .from_stride = divides ? n * chunk : chunk,
+                       .to = m * chunk,
+                       .to_stride = n * chunk,
+                       .bytes = chunk,
+                       .rows = b.outer});
+    }
+  }
+  return out;
+}
+
 // out[0, elements) = the members' operand `leaf` from element `from` on, combined in the order of ranks.
 Result<> Collective::Reduce(std::byte* out, std::span<const Contribution> members, std::size_t leaf, int64_t from,
                             int64_t elements) const {

@@ -33,6 +33,14 @@ struct Contribution {
   const void* on_device = nullptr;
 };
 
+// Rows of bytes from a leaf of one member's operands to a leaf of another's results.
+struct CollectiveMove {
+  std::size_t source = 0;  // rank of the member that has them
+  std::size_t from_leaf = 0, to_leaf = 0;
+  int64_t from = 0, from_stride = 0, to = 0, to_stride = 0;
+  int64_t bytes = 0, rows = 1;  // bytes of a row
+};
+
 class Collective {
  public:
   // `combiner`: of an all-reduce or a reduce-scatter. UNIMPLEMENTED for arrays of dynamic dimensions.
@@ -53,6 +61,19 @@ class Collective {
   std::size_t result_leaves() const { return results_.size(); }
   // Of a member's operands and results.
   int64_t bytes() const;
+  Opcode opcode() const { return opcode_; }
+  int64_t operand_bytes(std::size_t leaf) const { return operands_[leaf].bytes; }
+  int64_t result_bytes(std::size_t leaf) const { return results_[leaf].bytes; }
+  // What is done on several processes as moves, or sums of what is moved: whether the collective is one of these, ...
+  bool Moves() const;
+  bool Reduces() const { return combiner_ != nullptr; }
+  // ... what of each member's operands goes into `rank`'s results (of a reduce-scatter: of every member's, here from
+  // `source` 0), ...
+  std::vector<CollectiveMove> MovesTo(int group, std::size_t rank) const;
+  // ... and accumulator = f(accumulator, value), bytes of whole elements.
+  Result<> Combine(std::byte* accumulator, const std::byte* value, int64_t bytes) const {
+    return combiner_->Combine(accumulator, value, bytes / operands_[0].element_bytes);
+  }
   // Of a collective-permute: who sends to the device, -1 for nobody.
   int64_t SourceOf(int64_t device) const { return source_of_[static_cast<std::size_t>(device)]; }
 

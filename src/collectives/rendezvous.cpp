@@ -23,7 +23,7 @@ std::stop_token Rendezvous::Begin() {
 }
 
 bool Rendezvous::NobodyRuns() const {
-  return std::ranges::none_of(devices_, [](const Device& d) { return d.state == State::kRunning; });
+  return options_.alone && std::ranges::none_of(devices_, [](const Device& d) { return d.state == State::kRunning; });
 }
 
 void Rendezvous::BreakOff(Status status) {
@@ -191,6 +191,17 @@ Result<> Rendezvous::Receive(const Channel& channel, std::span<std::byte* const>
     if (!message[i].empty()) std::memcpy(leaves[i], message[i].data(), message[i].size());
   }
   return {};
+}
+
+void Rendezvous::EnterElsewhere(int64_t device, std::string_view what, int64_t bytes) {
+  host_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  std::lock_guard lock(mutex_);
+  At(device) = {State::kWaiting, std::string(what), {}};
+}
+
+void Rendezvous::ReturnFromElsewhere(int64_t device) {
+  std::lock_guard lock(mutex_);
+  At(device) = {};
 }
 
 void Rendezvous::Leave(int64_t device, const Result<>& outcome) {

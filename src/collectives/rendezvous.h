@@ -31,6 +31,7 @@ class Rendezvous {
  public:
   struct Options {
     std::chrono::milliseconds time_limit = std::chrono::seconds(60);  // of one wait
+    bool alone = true;                                                // no device of another process may still come
   };
   // A place where messages from one device to another wait, in order.
   struct Channel {
@@ -58,6 +59,10 @@ class Rendezvous {
                 std::string_view what);
   Result<> Receive(const Channel& channel, std::span<std::byte* const> leaves, std::span<const int64_t> sizes,
                    std::string_view what);
+
+  // The device waits for those of other processes in `what`, where `bytes` are exchanged; and no longer.
+  void EnterElsewhere(int64_t device, std::string_view what, int64_t bytes);
+  void ReturnFromElsewhere(int64_t device);
 
   // The device's part of the run is over. An error ends the run of all.
   void Leave(int64_t device, const Result<>& outcome);

@@ -61,7 +61,7 @@ TEST(Devices, BelongToOneProcess) {
   update.num_process_infos = 1;
   EXPECT_PJRT_OK(Api().PJRT_Client_UpdateGlobalProcessInfo(&update));
   const auto [refused, nothing] = create(1, 2);
-  EXPECT_EQ(refused.code, 12u);
+  EXPECT_EQ(refused.code, 3u);  // it gives no store
   EXPECT_NE(refused.message.find("process 1 of 2"), std::string::npos) << refused.message;
 }
 

@@ -37,9 +37,18 @@ struct PJRT_Event_Await_Args {
 struct PJRT_Event_OnReady_Args {
   KRAFLA_PJRT_HEAD PJRT_Event* event; PJRT_Event_OnReadyCallback callback; void* user_arg;
 };
+struct PJRT_KeyValueGetCallback_Args {
+  KRAFLA_PJRT_HEAD const char* key; size_t key_size; int timeout_in_ms; PJRT_CallbackError* callback_error;
+  void* user_arg; char* value; size_t value_size; void (*value_deleter_callback)(char* value);
+};
+struct PJRT_KeyValuePutCallback_Args {
+  KRAFLA_PJRT_HEAD const char* key; size_t key_size; const char* value; size_t value_size;
+  PJRT_CallbackError* callback_error; void* user_arg;
+};
 struct PJRT_Client_Create_Args {
-  KRAFLA_PJRT_HEAD const PJRT_NamedValue* create_options; size_t num_options; void* kv_get_callback;
-  void* kv_get_user_arg; void* kv_put_callback; void* kv_put_user_arg; PJRT_Client* client;
+  KRAFLA_PJRT_HEAD const PJRT_NamedValue* create_options; size_t num_options;
+  PJRT_KeyValueGetCallback kv_get_callback; void* kv_get_user_arg; PJRT_KeyValuePutCallback kv_put_callback;
+  void* kv_put_user_arg; PJRT_Client* client;
   void* kv_try_get_callback; void* kv_try_get_user_arg;
 };
 struct PJRT_Client_Destroy_Args {

@@ -38,6 +38,14 @@ struct PJRT_TopologyDescription;
 // absl's status codes.
 using PJRT_Error_Code = uint32_t;
 
+// How a caller's functions make errors that the plugin understands, and the store of names and values that processes
+// share.
+struct PJRT_KeyValueGetCallback_Args;
+struct PJRT_KeyValuePutCallback_Args;
+using PJRT_CallbackError = PJRT_Error* (*)(PJRT_Error_Code code, const char* message, size_t message_size);
+using PJRT_KeyValueGetCallback = PJRT_Error* (*)(PJRT_KeyValueGetCallback_Args* args);
+using PJRT_KeyValuePutCallback = PJRT_Error* (*)(PJRT_KeyValuePutCallback_Args* args);
+
 // Element types; those that krafla knows have their own names in element_types.cpp.
 using PJRT_Buffer_Type = uint32_t;
 inline constexpr PJRT_Buffer_Type kPjrtInvalidType = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A group of devices that run one program together, each as one replica and partition of it: N devices of their own,
-// or N virtual ones that share a device. What lies between them (all-reduce, send, ...) goes through the memory of this
-// process; docs/collectives.md says how.
+// or N virtual ones that share a device, in this process or in several. What lies between them (all-reduce, send, ...)
+// goes as docs/collectives.md says.
 #pragma once
 
 #include <chrono>
@@ -12,12 +12,21 @@
 #include <vector>
 
 #include "api/client.h"
+#include "transport/world.h"
 
 namespace krafla {
+
+// A device of a program over several processes: the process, and its number among that one's devices.
+struct GlobalPlace {
+  int rank = 0, slot = 0;
+};
+struct Seat;
 
 struct GroupOptions {
   // How long a device waits for the others in one collective before the run is broken off with DEADLINE_EXCEEDED.
   std::chrono::milliseconds time_limit = std::chrono::seconds(60);
+  // Where the program's devices are. Empty: the first ones of the group.
+  std::vector<GlobalPlace> places = {};
 };
 
 // A program on all devices of a group. Not thread-safe; device d runs replica d / partitions, partition d % partitions.
@@ -26,6 +35,8 @@ class GroupExecutable {
   virtual ~GroupExecutable() = default;
 
   virtual int64_t device_count() const = 0;
+  // Those of this process, in order; of them the calls below take and give arrays. All of them in one process.
+  virtual std::span<const int64_t> local_devices() const = 0;
   // Of one device: all run the same program.
   virtual const CompileReport& report() const = 0;
   virtual const EntryInterface& interface() const = 0;
@@ -41,12 +52,12 @@ class GroupExecutable {
   virtual Result<> SetArguments(int64_t device, std::span<const Literal* const> arguments) = 0;
   virtual Result<std::vector<Literal>> Results(int64_t device) = 0;
   // Runs all devices once, each on a thread, to the end. When one fails, the others are broken off, and its error is
-  // returned.
+  // returned. Over several processes each of them calls it, and a failure is final: their group runs nothing any more.
   virtual Result<> Execute() = 0;
   // As Executable's, of all devices.
   virtual void SetLimit(const RunLimit* limit) = 0;
 
-  // As Executable::RunOnBuffers, arguments and results by device.
+  // As Executable::RunOnBuffers, arguments and results of each of local_devices().
   virtual Result<std::vector<std::vector<std::shared_ptr<DeviceBuffer>>>> RunOnBuffers(
       std::vector<std::vector<DeviceArgument>> arguments) = 0;
 
@@ -70,7 +81,16 @@ class DeviceGroup {
   // These, in this order; a client that comes several times is as many virtual devices.
   explicit DeviceGroup(std::vector<std::shared_ptr<Client>> members) : members_(std::move(members)) {}
 
-  int64_t size() const { return static_cast<int64_t>(members_.size()); }
+  // Makes the group one of several processes: its devices are those of all of them, in the order of ranks. `world` was
+  // told of as many devices as this group has.
+  Result<> Join(std::shared_ptr<transport::World> world);
+  const std::shared_ptr<transport::World>& world() const { return world_; }
+
+  int64_t size() const;
+  // Whether it has, or can make, as many devices as a program needs.
+  bool CanHave(int64_t devices) const;
+  // Of this process; client and member count these.
+  int64_t local_size() const { return static_cast<int64_t>(members_.size()); }
   Client& client(int64_t device) const { return *members_[static_cast<std::size_t>(device)]; }
   const std::shared_ptr<Client>& member(int64_t device) const { return members_[static_cast<std::size_t>(device)]; }
   // "vulkan:0*4"
@@ -85,6 +105,10 @@ class DeviceGroup {
 
  private:
   DeviceGroup() = default;
+  std::vector<GlobalPlace> PlacesOf(int64_t count) const;
+  Result<std::vector<Seat>> SeatsOf(const std::vector<GlobalPlace>& places, int64_t count) const;
+
+  std::shared_ptr<transport::World> world_;       // null: one process
   std::vector<std::shared_ptr<Client>> members_;  // one a device; virtual devices of one share it
 };
 
