@@ -74,7 +74,7 @@ uint64_t HashProblem(const KernelPlan& kernel) {
             h.Add(static_cast<uint64_t>(v));
         };
         if constexpr (std::is_same_v<T, DotKernel>) add_dot(body);
-        if constexpr (std::is_same_v<T, AttentionKernel>) add_dot(body.scores), add_dot(body.product);
+        if constexpr (std::is_same_v<T, AttentionKernel>) add_dot(*body.scores), add_dot(*body.product);
         if constexpr (std::is_same_v<T, ConvKernel>) {
           h.Add(body.input_dims);
           h.Add(body.kernel_dims);

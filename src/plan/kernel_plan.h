@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/boxed.h"
 #include "ir/attributes.h"
 #include "ir/module.h"
 #include "plan/element_program.h"
@@ -113,9 +114,9 @@ struct ColumnLimits {
   friend bool operator==(const ColumnLimits&, const ColumnLimits&) = default;
 };
 struct AttentionKernel {
-  DotKernel scores;
+  Boxed<DotKernel> scores;
   ReduceKernel rows;
-  DotKernel product;
+  Boxed<DotKernel> product;
   std::optional<ColumnLimits> limits;
   friend bool operator==(const AttentionKernel&, const AttentionKernel&) = default;
 };
@@ -253,7 +254,7 @@ void ForEachProgram(Body& body, Visit&& visit) {
         if constexpr (std::is_same_v<Kernel, DotKernel>) of_dot(kernel);
         if constexpr (std::is_same_v<Kernel, ConvKernel>) visit(kernel.epilogue);
         if constexpr (std::is_same_v<Kernel, AttentionKernel>) {
-          of_dot(kernel.scores), of_stages(kernel.rows), of_dot(kernel.product);
+          of_dot(*kernel.scores), of_stages(kernel.rows), of_dot(*kernel.product);
           if (kernel.limits) visit(kernel.limits->program);
         }
         if constexpr (std::is_same_v<Kernel, ScanKernel>) of_reduction(kernel.reduction);

@@ -180,7 +180,7 @@ class AttentionMaker {
   }
   bool AreReduced(const AttentionKernel& body) const {
     const ReduceKernel& rows = body.rows;
-    if (rows.element_dims != Dims({body.scores.n}) || rows.stages.empty() || body.product.k != body.scores.n)
+    if (rows.element_dims != Dims({body.scores->n}) || rows.stages.empty() || body.product->k != body.scores->n)
       return false;
     for (std::size_t s = 0; s < rows.stages.size(); ++s) {
       const ReduceStage& stage = rows.stages[s];
@@ -189,11 +189,11 @@ class AttentionMaker {
       for (const Node& n : p.nodes) {
         if (n.op != NodeOp::kLoad || n.buffer < scores_buffer_) continue;
         if (!is_element || n.buffer != scores_buffer_ || n.mask != kNoNode || n.type != ElementType::kF32 ||
-            !IsOwn(p, n.index, body.scores.n))
+            !IsOwn(p, n.index, body.scores->n))
           return false;
       }
       if (is_last != (is_element && stage.reductions.empty())) return false;
-      if (is_last && !StoresOwn(p, weights_buffer_, body.scores.n)) return false;
+      if (is_last && !StoresOwn(p, weights_buffer_, body.scores->n)) return false;
       if (is_last) continue;
       if ((is_element && !p.stores.empty()) || Touches(p, weights_buffer_)) return false;
       for (const Store& store : p.stores)
@@ -245,9 +245,9 @@ std::vector<KernelPlan> PartsOfAttention(const KernelPlan& plan, const Attention
     });
     out.push_back(std::move(part));
   };
-  add(attention.scores);
+  add(*attention.scores);
   add(attention.rows);
-  add(attention.product);
+  add(*attention.product);
   return out;
 }
 

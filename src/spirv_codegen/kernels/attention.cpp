@@ -25,7 +25,7 @@ AttentionPrograms::AttentionPrograms(const plan::KernelPlan& plan, const Attenti
       n.index = 0;
     }
   }
-  score = kernel.scores.epilogue.stores.front().node;
+  score = kernel.scores->epilogue.stores.front().node;
   weight = stages.back().stores.front().node;
 }
 
@@ -93,12 +93,12 @@ std::optional<ExponentialSum> FindExponentialSum(const AttentionKernel& kernel, 
 
 Result<EmittedDispatch> EmitFiniteFlags(KernelWriter& w, const AttentionKernel& kernel, uint32_t local) {
   Builder& b = w.b;
-  const int values = kernel.product.rhs_binding, flags = static_cast<int>(w.plan.bindings.size());
+  const int values = kernel.product->rhs_binding, flags = static_cast<int>(w.plan.bindings.size());
   const auto u = [&](int64_t v) { return b.U32(static_cast<uint32_t>(v)); };
   const int64_t elements = w.buffers.element_count(values), whole = elements / 4 * 4;
   const Value me = b.Add(b.Mul(b.WorkgroupId(0), u(local)), b.LocalIndex());
   const auto is_finite = [&](Value at, int width) {
-    const Value v = LoadOperand(b, w.buffers, values, kernel.product.rhs_type, {ElementType::kF32, false}, at, width);
+    const Value v = LoadOperand(b, w.buffers, values, kernel.product->rhs_type, {ElementType::kF32, false}, at, width);
     const Value magnitude = b.Glsl(GLSLstd450FAbs, {v}, Kind::kF32, width);
     return b.All(b.FCompare(FCmp::kLe, magnitude, b.Splat(b.F32(std::numeric_limits<float>::max()), width)));
   };
@@ -120,13 +120,13 @@ bool IsOneSubgroup(const Target& target, uint32_t lanes) {
 Result<> CanEmitAttention(const plan::KernelPlan&, const AttentionKernel& k, const Target& target) {
   const AttentionTuning& tuning = target.tuning.attention;
   if (tuning.row_lanes == 0) return Unimplemented("Attention is no kernel of its own on this device.");
-  if (k.scores.m < tuning.least_rows)
-    return Unimplemented("{} rows share keys and values, fewer than the {} that fill the lanes.", k.scores.m,
+  if (k.scores->m < tuning.least_rows)
+    return Unimplemented("{} rows share keys and values, fewer than the {} that fill the lanes.", k.scores->m,
                          tuning.least_rows);
-  if (k.scores.k > tuning.most_depth || k.product.n > tuning.most_depth)
-    return Unimplemented("Rows of {} and {} elements are longer than {}, which an invocation keeps.", k.scores.k,
-                         k.product.n, tuning.most_depth);
-  if (k.scores.k == 0 || k.scores.n == 0) return Unimplemented("There are no keys.");
+  if (k.scores->k > tuning.most_depth || k.product->n > tuning.most_depth)
+    return Unimplemented("Rows of {} and {} elements are longer than {}, which an invocation keeps.", k.scores->k,
+                         k.product->n, tuning.most_depth);
+  if (k.scores->k == 0 || k.scores->n == 0) return Unimplemented("There are no keys.");
   return {};
 }
 
@@ -144,7 +144,7 @@ Result<EmittedProgram> EmitAttention(const plan::KernelPlan& plan, const Attenti
     const uint32_t local = std::min(kFiniteFlags, WorkgroupSize(target.profile, target.tuning.attention.row_lanes));
     KernelWriter first(plan, target, scratch);
     KRAFLA_ASSIGN(EmittedDispatch dispatch, EmitFiniteFlags(first, k, local));
-    dispatch.share = 1.0 / static_cast<double>(std::max<int64_t>(k.scores.m, 1));
+    dispatch.share = 1.0 / static_cast<double>(std::max<int64_t>(k.scores->m, 1));
     AddKernel(out, first, std::move(dispatch), local, 0, "attention.finite");
     scratch.back().written = false;
   }
@@ -153,7 +153,7 @@ Result<EmittedProgram> EmitAttention(const plan::KernelPlan& plan, const Attenti
   KRAFLA_ASSIGN(EmittedDispatch dispatch, EmitAttentionRows(w, wide, programs, target));
   const uint32_t lanes = WorkgroupSize(target.profile, target.tuning.attention.row_lanes);
   AddKernel(out, w, std::move(dispatch), lanes, IsOneSubgroup(target, lanes) ? lanes : 0, "attention.rows",
-            Format("{} x {} scores of {}", k.scores.m, k.scores.n, k.scores.k));
+            Format("{} x {} scores of {}", k.scores->m, k.scores->n, k.scores->k));
   return out;
 }
 

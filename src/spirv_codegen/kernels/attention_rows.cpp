@@ -27,19 +27,19 @@ class AttentionRows {
         is_one_subgroup_(IsOneSubgroup(target, lanes_)),
         chained_(target.tuning.panel.chained_sums) {
     const int64_t wanted = target.tuning.attention.keys_at_once;
-    quads_ = static_cast<int>(k.scores.n % wanted == 0 ? wanted / 4 : 1);
-    whole_ = k.scores.n / 4 * 4;
+    quads_ = static_cast<int>(k.scores->n % wanted == 0 ? wanted / 4 : 1);
+    whole_ = k.scores->n / 4 * 4;
     const auto is_narrow = [](const DotKernel& dot) { return dot.computes_rhs() || StorageBytes(dot.rhs_type) < 4; };
     int64_t rows = is_narrow(k.scores) || is_narrow(k.product) ? target.tuning.attention.narrow_rows_at_once
                                                                : target.tuning.attention.rows_at_once;
     // A workgroup has no more rows than there are.
-    while (rows > 1 && k.scores.m <= lanes_ * (rows / 2)) rows /= 2;
+    while (rows > 1 && k.scores->m <= lanes_ * (rows / 2)) rows /= 2;
     rows_.resize(static_cast<std::size_t>(rows));
   }
 
   Result<EmittedDispatch> Emit() {
-    const int64_t row_blocks = CeilDiv(k_.scores.m, int64_t{lanes_} * std::ssize(rows_)),
-                  groups = Product(k_.scores.batch) * row_blocks;
+    const int64_t row_blocks = CeilDiv(k_.scores->m, int64_t{lanes_} * std::ssize(rows_)),
+                  groups = Product(k_.scores->batch) * row_blocks;
     KRAFLA_ASSIGN(const Grid grid, FoldGrid(groups, w_.profile));
     const Value group = GroupNumber(b_, grid);
     const auto body = [&] { EmitGroup(b_.UDiv(group, U(row_blocks)), b_.UMod(group, U(row_blocks))); };
@@ -50,7 +50,7 @@ class AttentionRows {
 
  private:
   Value U(int64_t v) { return b_.U32(static_cast<uint32_t>(v)); }
-  int rank() const { return static_cast<int>(k_.scores.batch.size()); }
+  int rank() const { return static_cast<int>(k_.scores->batch.size()); }
 
   // A row that the invocation has: the neighbours of a lane's row are the other lanes'.
   struct Row {
@@ -69,9 +69,9 @@ class AttentionRows {
     for (std::size_t r = 0; r < rows_.size(); ++r) {
       const Value row =
           b_.Add(b_.Mul(block, U(together)), b_.Add(b_.LocalIndex(), U(static_cast<int64_t>(r) * lanes_)));
-      const bool exact = k_.scores.m % together == 0;
-      if (!exact) rows_[r].exists = b_.Compare(Cmp::kULt, row, U(k_.scores.m));
-      rows_[r].number = exact ? row : b_.Min(row, U(k_.scores.m - 1));
+      const bool exact = k_.scores->m % together == 0;
+      if (!exact) rows_[r].exists = b_.Compare(Cmp::kULt, row, U(k_.scores->m));
+      rows_[r].number = exact ? row : b_.Min(row, U(k_.scores->m - 1));
       LoadQuery(*queries, rows_[r]);
     }
     begin_ = U(0), end_ = U(whole_);
@@ -180,7 +180,7 @@ class AttentionRows {
   }
 
   void LoadQuery(const MatrixSource& source, Row& row) {
-    const int64_t depth = k_.scores.k;
+    const int64_t depth = k_.scores->k;
     Value part;
     for (int64_t d = 0; d < depth; d += 4) {
       if (d + 4 <= depth) {
@@ -213,7 +213,7 @@ class AttentionRows {
   Values ScoresOf(const AtRows& at_rows, Value key, int width) {
     Values acc(rows_.size(), b_.Zero(Kind::kF32, width));
     Value part[4];
-    const int64_t depth = k_.scores.k;
+    const int64_t depth = k_.scores->k;
     for (int64_t d = 0; d < depth; d += 4) {
       const int count = static_cast<int>(std::min<int64_t>(4, depth - d));
       if (count == 4) keys_->Load(U(d), 4, key, width, part);
@@ -226,7 +226,7 @@ class AttentionRows {
     for (std::size_t r = 0; r < rows_.size(); ++r) {
       ProgramLowering lowering = at_rows[r];
       lowering.SetIter(rank() + 1, key);
-      lowering.SetParam(0, AsResult(b_, k_.scores.accumulate_type, k_.scores.result_type, acc[r]));
+      lowering.SetParam(0, AsResult(b_, k_.scores->accumulate_type, k_.scores->result_type, acc[r]));
       acc[r] = b_.Splat(lowering.Node(programs_.score), width);
     }
     return acc;
@@ -278,10 +278,10 @@ class AttentionRows {
   }
   // What no whole turn takes, one key after the other.
   Values WalkRest(const Values& start, const Turn& turn) {
-    return b_.For(U(whole_), U(k_.scores.n), U(1), start,
-                  [&](Value key, const Values& state) { return turn(b_.Min(key, U(k_.scores.n - 1)), state); });
+    return b_.For(U(whole_), U(k_.scores->n), U(1), start,
+                  [&](Value key, const Values& state) { return turn(b_.Min(key, U(k_.scores->n - 1)), state); });
   }
-  bool HasRest() const { return whole_ < k_.scores.n; }
+  bool HasRest() const { return whole_ < k_.scores->n; }
 
   // Adds the results of a stage's reductions to those that are known.
   void Sweep(std::size_t stage) {
@@ -289,7 +289,7 @@ class AttentionRows {
     const ReductionValues values(b_, w_.buffers, k_.rows.stages[stage].reductions, wide);
     const Values init = values.InitValues();
     const auto turn_of = [&](int width) -> Turn {
-      const AtRows scores = AtEach(k_.scores.epilogue, width, false);
+      const AtRows scores = AtEach(k_.scores->epilogue, width, false);
       const AtRows rows = AtEach(programs_.stages[stage], width, true);
       return [this, &values, stage, width, scores, rows](Value key, const Values& state) {
         Values out = state;
@@ -341,7 +341,7 @@ class AttentionRows {
       return state;
     };
     const auto turn_of = [&](int width) -> Turn {
-      const AtRows scores = AtEach(k_.scores.epilogue, width, false);
+      const AtRows scores = AtEach(k_.scores->epilogue, width, false);
       const AtRows first = AtEach(programs_.stages[pair.before], width, false);
       const AtRows second = AtEach(programs_.stages[pair.sum], width, false);
       return [this, &values, &pair, width, reduced, with, scores, first, second](Value key, const Values& state) {
@@ -419,12 +419,12 @@ class AttentionRows {
   // ---- The second product.
 
   void EmitProduct() {
-    const int64_t columns = k_.product.n;
+    const int64_t columns = k_.product->n;
     const int width = columns % 4 == 0 ? 4 : 1;
     const auto count = static_cast<std::size_t>(columns / width);
-    const ChainedSums sums(b_, Kind::kF32, width, count * rows_.size(), k_.scores.n, chained_);
+    const ChainedSums sums(b_, Kind::kF32, width, count * rows_.size(), k_.scores->n, chained_);
     const auto turn_of = [&](int keys) -> Turn {
-      const AtRows scores = AtEach(k_.scores.epilogue, keys, false);
+      const AtRows scores = AtEach(k_.scores->epilogue, keys, false);
       const AtRows last = AtEach(programs_.stages.back(), keys, true);
       return [this, count, keys, width, scores, last](Value key, const Values& state) {
         Values out = state;
@@ -459,7 +459,7 @@ class AttentionRows {
       state = sums.Absorb(state, [&](const Values& zeros) { return WalkRest(zeros, turn); });
     }
     const Values out = sums.Finish(state);
-    const Epilogue epilogue(w_, k_.product.epilogue, k_.product.accumulate_type, k_.product.result_type);
+    const Epilogue epilogue(w_, k_.product->epilogue, k_.product->accumulate_type, k_.product->result_type);
     for (std::size_t r = 0; r < rows_.size(); ++r)
       for (std::size_t c = 0; c < count; ++c)
         product_.FinishOne(w_, epilogue, batch_, rows_[r].number, U(static_cast<int64_t>(c) * width),

@@ -86,8 +86,8 @@ Result<plan::AttentionKernel> WidenAttention(const plan::KernelPlan& plan, const
                                              EmittedProgram& out) {
   plan::AttentionKernel wide = k;
   const AttentionTuning& tuning = target.tuning.attention;
-  for (DotKernel* dot : {&wide.scores, &wide.product}) {
-    const bool is_keys = dot == &wide.scores;
+  for (DotKernel* dot : {&*wide.scores, &*wide.product}) {
+    const bool is_keys = dot == &*wide.scores;
     const WideLines lines = LinesOf(*dot, is_keys);
     // Rows that share a right operand.
     const int64_t rows = Product(dot->batch) * dot->m / std::max<int64_t>(lines.batches, 1);
