@@ -67,8 +67,8 @@ TEST(AttentionPlanTest, ThreeLaunchesAreOne) {
   EXPECT_TRUE(checked) << checked.error().ToString();
   const AttentionKernel* attention = OnlyAttention(*plan);
   ASSERT_NE(attention, nullptr) << ToString(*plan);
-  EXPECT_EQ(attention->scores.batch, Dims({2}));
-  EXPECT_EQ(attention->scores.m, 16);
+  EXPECT_EQ(attention->scores->batch, Dims({2}));
+  EXPECT_EQ(attention->scores->m, 16);
   EXPECT_EQ(attention->rows.row_dims, Dims({2, 16}));
   EXPECT_FALSE(attention->limits.has_value());
   EXPECT_EQ(plan->arena_size, 0);
