@@ -3,6 +3,7 @@
 // base/system.h: descriptors are the system's, -1 is none, and errno says why. Nothing here waits but what says so.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -12,6 +13,12 @@
 #include <vector>
 
 namespace krafla::os {
+
+// What is left until then, rounded up, as the limits below are given; never negative.
+inline int MillisecondsUntil(std::chrono::steady_clock::time_point end, int at_most = 1 << 30) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
+  return static_cast<int>(std::clamp<int64_t>(left, 0, at_most));
+}
 
 // Listens on every address of this machine, or on that of `host`; port 0: any that is free.
 int ListenOn(const std::string& host, int port, int backlog);

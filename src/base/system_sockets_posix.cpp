@@ -38,16 +38,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-int LeftMs(Clock::time_point end) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
-  return static_cast<int>(std::clamp<int64_t>(left, 0, INT_MAX));
-}
-
 bool WaitFor(int descriptor, short events, int limit_ms) {
   const auto end = Clock::now() + std::chrono::milliseconds(limit_ms);
   for (;;) {
     pollfd entry{descriptor, events, 0};
-    const int ready = poll(&entry, 1, LeftMs(end));
+    const int ready = poll(&entry, 1, MillisecondsUntil(end));
     if (ready > 0) return true;
     if (ready == 0 || errno != EINTR) return false;
   }
@@ -95,17 +90,23 @@ std::string Numeric(const sockaddr* address, socklen_t size) {
   return host;
 }
 
+// A local connection for which begin(descriptor, address, its size) holds.
+template <typename Begin>
+int OpenLocally([[maybe_unused]] const std::string& name, [[maybe_unused]] Begin begin) {
 #ifdef __linux__
-// Abstract: the name begins with a zero byte.
-bool LocalAddress(const std::string& name, sockaddr_un& address, socklen_t& size) {
-  address = {};
+  sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (name.size() + 1 > sizeof(address.sun_path)) return false;
+  if (name.size() + 1 > sizeof(address.sun_path)) return -1;
+  // Abstract: the name begins with a zero byte.
   std::memcpy(address.sun_path + 1, name.data(), name.size());
-  size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  return true;
-}
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  const int fd = Prepared(socket(AF_UNIX, SOCK_STREAM, 0));
+  if (fd < 0) return -1;
+  return begin(fd, reinterpret_cast<const sockaddr*>(&address), size) ? fd : Closed(fd);
+#else
+  return -1;
 #endif
+}
 
 }  // namespace
 
@@ -163,7 +164,7 @@ int ConnectTo(const std::string& host, int port, int limit_ms) {
     if (fd < 0) continue;
     if (connect(fd, a->ai_addr, a->ai_addrlen) == 0) return fd;
     int error = errno;
-    if (error == EINPROGRESS && WaitFor(fd, POLLOUT, LeftMs(end))) {
+    if (error == EINPROGRESS && WaitFor(fd, POLLOUT, MillisecondsUntil(end))) {
       socklen_t size = sizeof(error);
       getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
       if (error == 0) return fd;
@@ -176,32 +177,15 @@ int ConnectTo(const std::string& host, int port, int limit_ms) {
   return -1;
 }
 
-int ListenLocally([[maybe_unused]] const std::string& name, [[maybe_unused]] int backlog) {
-#ifdef __linux__
-  sockaddr_un address;
-  socklen_t size = 0;
-  if (!LocalAddress(name, address, size)) return -1;
-  const int fd = Prepared(socket(AF_UNIX, SOCK_STREAM, 0));
-  if (fd < 0) return -1;
-  if (bind(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0 && listen(fd, backlog) == 0) return fd;
-  return Closed(fd);
-#else
-  return -1;
-#endif
+int ListenLocally(const std::string& name, int backlog) {
+  return OpenLocally(name, [&](int fd, const sockaddr* address, socklen_t size) {
+    return bind(fd, address, size) == 0 && listen(fd, backlog) == 0;
+  });
 }
 
-int ConnectLocally([[maybe_unused]] const std::string& name) {
-#ifdef __linux__
-  sockaddr_un address;
-  socklen_t size = 0;
-  if (!LocalAddress(name, address, size)) return -1;
-  const int fd = Prepared(socket(AF_UNIX, SOCK_STREAM, 0));
-  if (fd < 0) return -1;
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0) return fd;
-  return Closed(fd);
-#else
-  return -1;
-#endif
+int ConnectLocally(const std::string& name) {
+  return OpenLocally(name,
+                     [](int fd, const sockaddr* address, socklen_t size) { return connect(fd, address, size) == 0; });
 }
 
 bool IsSameUser([[maybe_unused]] int descriptor) {
@@ -216,7 +200,7 @@ bool IsSameUser([[maybe_unused]] int descriptor) {
 
 int AcceptFrom(int descriptor, int limit_ms) {
   const auto end = Clock::now() + std::chrono::milliseconds(limit_ms);
-  while (WaitFor(descriptor, POLLIN, LeftMs(end))) {
+  while (WaitFor(descriptor, POLLIN, MillisecondsUntil(end))) {
     const int fd = Prepared(accept(descriptor, nullptr, nullptr));
     if (fd >= 0) return fd;
     if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) return -1;
@@ -248,56 +232,69 @@ int64_t ReceiveSome(int descriptor, void* to, std::size_t bytes) {
   }
 }
 
-bool SendAll(int descriptor, const void* from, std::size_t bytes, int limit_ms) {
+namespace {
+
+// some(done) sends or receives from byte `done` on, as SendSome and ReceiveSome do.
+template <typename Some>
+bool All(int descriptor, short event, std::size_t bytes, int limit_ms, Some some) {
   const auto end = Clock::now() + std::chrono::milliseconds(limit_ms);
-  const auto* at = static_cast<const std::byte*>(from);
-  while (bytes > 0) {
-    const int64_t sent = SendSome(descriptor, at, bytes);
-    if (sent == -1) return false;
-    if (sent == kAgain) {
-      if (WaitFor(descriptor, POLLOUT, LeftMs(end))) continue;
+  for (std::size_t done = 0; done < bytes;) {
+    const int64_t now = some(done);
+    if (now == 0) errno = ECONNRESET;
+    if (now == 0 || now == -1) return false;
+    if (now != kAgain) {
+      done += static_cast<std::size_t>(now);
+    } else if (!WaitFor(descriptor, event, MillisecondsUntil(end))) {
       errno = ETIMEDOUT;
       return false;
     }
-    at += sent;
-    bytes -= static_cast<std::size_t>(sent);
   }
   return true;
+}
+
+// One byte, and with it a descriptor.
+class DescriptorMessage {
+ public:
+  DescriptorMessage() {
+    message_.msg_iov = &data_;
+    message_.msg_iovlen = 1;
+    message_.msg_control = control_;
+    message_.msg_controllen = sizeof(control_);
+  }
+  DescriptorMessage(const DescriptorMessage&) = delete;
+  DescriptorMessage& operator=(const DescriptorMessage&) = delete;
+  msghdr& message() { return message_; }
+  cmsghdr* header() { return CMSG_FIRSTHDR(&message_); }
+
+ private:
+  char byte_ = 0;
+  iovec data_{&byte_, 1};
+  alignas(cmsghdr) char control_[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message_{};
+};
+
+}  // namespace
+
+bool SendAll(int descriptor, const void* from, std::size_t bytes, int limit_ms) {
+  return All(descriptor, POLLOUT, bytes, limit_ms, [&](std::size_t done) {
+    return SendSome(descriptor, static_cast<const std::byte*>(from) + done, bytes - done);
+  });
 }
 
 bool ReceiveAll(int descriptor, void* to, std::size_t bytes, int limit_ms) {
-  const auto end = Clock::now() + std::chrono::milliseconds(limit_ms);
-  auto* at = static_cast<std::byte*>(to);
-  while (bytes > 0) {
-    const int64_t got = ReceiveSome(descriptor, at, bytes);
-    if (got == 0) errno = ECONNRESET;
-    if (got == 0 || got == -1) return false;
-    if (got == kAgain) {
-      if (WaitFor(descriptor, POLLIN, LeftMs(end))) continue;
-      errno = ETIMEDOUT;
-      return false;
-    }
-    at += got;
-    bytes -= static_cast<std::size_t>(got);
-  }
-  return true;
+  return All(descriptor, POLLIN, bytes, limit_ms, [&](std::size_t done) {
+    return ReceiveSome(descriptor, static_cast<std::byte*>(to) + done, bytes - done);
+  });
 }
 
 bool SendDescriptor(int connection, int descriptor) {
-  char byte = 0;
-  iovec data{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof(control);
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  DescriptorMessage out;
+  cmsghdr* header = out.header();
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(sizeof(int));
   std::memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
-  return sendmsg(connection, &message, 0) == 1;
+  return sendmsg(connection, &out.message(), 0) == 1;
 }
 
 int ReceiveDescriptor(int connection, int limit_ms) {
@@ -305,16 +302,9 @@ int ReceiveDescriptor(int connection, int limit_ms) {
     errno = ETIMEDOUT;
     return -1;
   }
-  char byte = 0;
-  iovec data{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof(control);
-  if (recvmsg(connection, &message, 0) != 1) return -1;
-  const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  DescriptorMessage in;
+  if (recvmsg(connection, &in.message(), 0) != 1) return -1;
+  const cmsghdr* header = in.header();
   if (header == nullptr || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof(int))) {
     errno = EPROTO;
     return -1;

@@ -189,9 +189,13 @@ Result<> Collective::Run(int group, std::size_t rank, std::span<const Contributi
 Result<> Collective::RunOutside(int64_t device, const Contribution& own) const {
   if (!IsPermute(opcode_) && opcode_ != Opcode::kCollectiveBroadcast)
     return InvalidArgument("{}: Device {} is in none of its replica groups.", description_, device);
+  ZeroResults(own);
+  return {};
+}
+
+void Collective::ZeroResults(const Contribution& own) const {
   for (std::size_t k = 0; k < results_.size(); ++k)
     if (results_[k].bytes > 0) std::memset(own.results[k], 0, At(results_[k].bytes));
-  return {};
 }
 
 bool Collective::Moves() const { return !IsReducing(opcode_) && opcode_ != Opcode::kRaggedAllToAll; }
@@ -314,11 +318,10 @@ void Collective::AllToAll(std::size_t rank, std::span<const Contribution> member
 
 void Collective::Permute(int group, std::size_t rank, std::span<const Contribution> members) const {
   const int64_t source = source_of_[At(groups_[At(group)][rank])];
-  for (std::size_t k = 0; k < results_.size(); ++k) {
-    if (results_[k].bytes == 0) continue;
-    if (source < 0) std::memset(members[rank].results[k], 0, At(results_[k].bytes));
-    else std::memcpy(members[rank].results[k], members[At(RankOf(source))].operands[k], At(results_[k].bytes));
-  }
+  if (source < 0) return ZeroResults(members[rank]);
+  for (std::size_t k = 0; k < results_.size(); ++k)
+    if (results_[k].bytes > 0)
+      std::memcpy(members[rank].results[k], members[At(RankOf(source))].operands[k], At(results_[k].bytes));
 }
 
 // Operands: input, output, input offsets, send sizes, output offsets, receive sizes; as many offsets and sizes for each

@@ -84,6 +84,8 @@ class Collective {
   bool IsSmall() const { return bytes() <= kSmallBytes; }
   // Of a device that is in no group: zeros where XLA says so (collective-broadcast, collective-permute), else an error.
   Result<> RunOutside(int64_t device, const Contribution& own) const;
+  // Of who receives nothing.
+  void ZeroResults(const Contribution& own) const;
 
  private:
   static constexpr int64_t kSmallBytes = 128 * 1024;

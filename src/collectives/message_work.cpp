@@ -130,10 +130,7 @@ class MessageWork {
 
   Result<> Move() {
     for (std::size_t m = 0; m < n(); ++m) moves_.push_back(work_.collective.MovesTo(work_.group, m));
-    if (moves_[work_.rank].empty())
-      for (std::size_t k = 0; k < work_.collective.result_leaves(); ++k)
-        if (const int64_t bytes = work_.collective.result_bytes(k); bytes > 0)
-          std::memset(work_.own.results[k], 0, At(bytes));
+    if (moves_[work_.rank].empty()) work_.collective.ZeroResults(work_.own);
     for (int64_t begin = 0; begin < operands_.total(); begin += kMessagePiece) {
       const int64_t end = std::min(operands_.total(), begin + kMessagePiece);
       std::vector<Bytes> mine(n()), others(n());
@@ -173,15 +170,7 @@ class MessageWork {
     std::vector<std::span<const std::byte>> out(n(), rows[work_.rank]);
     std::vector<std::span<std::byte>> in(rows.begin(), rows.end());
     KRAFLA_TRY(Exchange(out, in));
-    std::vector<std::vector<const std::byte*>> leaves(n());
-    std::vector<Contribution> members(n());
-    for (std::size_t m = 0; m < n(); ++m) {
-      for (std::size_t k = 0; k < work_.collective.operand_leaves(); ++k)
-        leaves[m].push_back(rows[m].data() + operands_.base(k));
-      members[m].operands = leaves[m];
-    }
-    members[work_.rank].results = work_.own.results;
-    return work_.collective.Run(work_.group, work_.rank, members);
+    return RunOnAllOperands(work_, operands_, rows);
   }
 
   const SpanningWork& work_;

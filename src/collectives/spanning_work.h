@@ -27,6 +27,10 @@ struct SpanningOutcome {
   std::vector<std::size_t> missing;
 };
 
+// As within a process, where rows[m] are the operands of the group's member m, each as `operands` packs them.
+Result<> RunOnAllOperands(const SpanningWork& work, const Packed& operands,
+                          const std::vector<std::vector<std::byte>>& rows);
+
 // windows[m]: of the group's member m.
 SpanningOutcome RunInWindows(const SpanningWork& work, transport::SharedWindows& windows,
                              std::span<const std::size_t> slots, uint32_t signature,

@@ -176,10 +176,7 @@ class WindowWork {
 
   Result<> Move() {
     const std::vector<CollectiveMove> moves = work_.collective.MovesTo(work_.group, work_.rank);
-    if (moves.empty())
-      for (std::size_t k = 0; k < work_.collective.result_leaves(); ++k)
-        if (const int64_t bytes = work_.collective.result_bytes(k); bytes > 0)
-          std::memset(work_.own.results[k], 0, At(bytes));
+    if (moves.empty()) work_.collective.ZeroResults(work_.own);
     bool brings = false;
     for (std::size_t m = 0; m < n() && !brings; ++m)
       if (m != work_.rank)
@@ -206,15 +203,7 @@ class WindowWork {
       for (std::size_t m = 0; m < n(); ++m) std::memcpy(rows[m].data() + begin, Brought(m, piece), At(end - begin));
       return {};
     }));
-    std::vector<std::vector<const std::byte*>> leaves(n());
-    std::vector<Contribution> members(n());
-    for (std::size_t m = 0; m < n(); ++m) {
-      for (std::size_t k = 0; k < work_.collective.operand_leaves(); ++k)
-        leaves[m].push_back(rows[m].data() + operands_.base(k));
-      members[m].operands = leaves[m];
-    }
-    members[work_.rank].results = work_.own.results;
-    return work_.collective.Run(work_.group, work_.rank, members);
+    return RunOnAllOperands(work_, operands_, rows);
   }
 
   const SpanningWork& work_;

@@ -444,6 +444,18 @@ std::vector<bool> NeededNodes(const ElementProgram& p) {
   return live;
 }
 
+NodeId AppendS32(ElementProgram& program, int64_t value) {
+  program.nodes.push_back({.op = NodeOp::kConstant, .type = ElementType::kS32, .bits = static_cast<uint32_t>(value)});
+  return static_cast<NodeId>(program.nodes.size()) - 1;
+}
+NodeId AppendS32(ElementProgram& program, Opcode opcode, NodeId a, NodeId b) {
+  Node n{.op = NodeOp::kHlo, .opcode = opcode, .type = ElementType::kS32, .storage = ElementType::kS32};
+  n.operands = {a, b, kNoNode};
+  n.depends = program.nodes[static_cast<std::size_t>(a)].depends | program.nodes[static_cast<std::size_t>(b)].depends;
+  program.nodes.push_back(n);
+  return static_cast<NodeId>(program.nodes.size()) - 1;
+}
+
 void DropUnneededNodes(ElementProgram& program) {
   const std::vector<bool> needed = NeededNodes(program);
   for (std::size_t i = 0; i < needed.size(); ++i)

@@ -155,6 +155,10 @@ class ProgramBuilder {
   std::vector<NodeId> table_;     // an open hash table of the nodes; kNoNode: free
 };
 
+// A new s32 node: a constant, or what an operation makes of two others.
+NodeId AppendS32(ElementProgram& program, int64_t value);
+NodeId AppendS32(ElementProgram& program, Opcode opcode, NodeId a, NodeId b);
+
 // For each node, whether a store or a result needs it, indices included.
 std::vector<bool> NeededNodes(const ElementProgram& program);
 // Puts a constant in the place of every node that is not needed; the ids of all nodes stay as they are.

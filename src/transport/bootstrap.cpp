@@ -20,10 +20,7 @@ constexpr std::string_view kHello = "krafla world 1\n";
 constexpr uint64_t kMaxBlob = 1 << 20;
 constexpr std::chrono::milliseconds kRetry{50};
 
-int LeftMs(Clock::time_point end) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
-  return static_cast<int>(std::clamp<int64_t>(left, 0, 1 << 30));
-}
+using os::MillisecondsUntil;
 
 class Socket {
  public:
@@ -116,7 +113,7 @@ class Coordinated final : public Bootstrap {
     if (listener.get() < 0)
       return Unavailable("Rank 0 cannot listen at the coordinator's address {}: {}.", place_, std::strerror(errno));
     for (int missing = size_ - 1; missing > 0;) {
-      Socket one(os::AcceptFrom(listener.get(), LeftMs(end)));
+      Socket one(os::AcceptFrom(listener.get(), MillisecondsUntil(end)));
       if (one.get() < 0)
         return Refuse(DeadlineExceeded("Only {} of {} processes have come to {} within {:g} s: {} not come.",
                                        size_ - missing, size_, place_, static_cast<double>(limit_.count()) / 1000,
@@ -124,8 +121,8 @@ class Coordinated final : public Bootstrap {
       // Whoever else connects here says something else, or nothing.
       std::string hello(kHello.size(), '\0');
       char numbers[16];
-      if (!os::ReceiveAll(one.get(), hello.data(), hello.size(), std::min(LeftMs(end), 2000)) || hello != kHello ||
-          !os::ReceiveAll(one.get(), numbers, sizeof(numbers), 2000))
+      if (!os::ReceiveAll(one.get(), hello.data(), hello.size(), std::min(MillisecondsUntil(end), 2000)) ||
+          hello != kHello || !os::ReceiveAll(one.get(), numbers, sizeof(numbers), 2000))
         continue;
       WireReader reader({numbers, sizeof(numbers)});
       const uint64_t rank = reader.Number(), size = reader.Number();
@@ -157,14 +154,14 @@ class Coordinated final : public Bootstrap {
   Result<> Ask(const std::string& host, int port) {
     const auto end = Clock::now() + limit_;
     for (;;) {
-      Socket one(os::ConnectTo(host, port, LeftMs(end)));
+      Socket one(os::ConnectTo(host, port, MillisecondsUntil(end)));
       const int error = errno;
       if (one.get() >= 0) {
         WireWriter numbers;
         numbers.Number(rank_);
         numbers.Number(size_);
         const std::string words = std::string(kHello) + numbers.Take();
-        if (os::SendAll(one.get(), words.data(), words.size(), LeftMs(end))) {
+        if (os::SendAll(one.get(), words.data(), words.size(), MillisecondsUntil(end))) {
           ranks_[0] = std::move(one);
           return {};
         }
@@ -183,7 +180,7 @@ class Coordinated final : public Bootstrap {
     out.resize(static_cast<std::size_t>(size_));
     for (int r = 1; r < size_; ++r) {
       const auto at = static_cast<std::size_t>(r);
-      if (!ReceiveBlob(ranks_[at].get(), out[at], LeftMs(end)) || out[at].size() > kMaxBlob)
+      if (!ReceiveBlob(ranks_[at].get(), out[at], MillisecondsUntil(end)) || out[at].size() > kMaxBlob)
         return Refuse(Unavailable("Rank {} has gone, or said nothing, while the processes came together: {}.", r,
                                   std::strerror(errno)));
     }
@@ -191,7 +188,7 @@ class Coordinated final : public Bootstrap {
     for (const std::string& one : out) all.Text(one);
     const std::string answer = "A" + all.Take();
     for (int r = 1; r < size_; ++r)
-      if (!SendBlob(ranks_[static_cast<std::size_t>(r)].get(), answer, LeftMs(end)))
+      if (!SendBlob(ranks_[static_cast<std::size_t>(r)].get(), answer, MillisecondsUntil(end)))
         return Refuse(Unavailable("Rank {} has gone while the processes came together: {}.", r, std::strerror(errno)));
     return out;
   }
@@ -238,7 +235,7 @@ class Stored final : public Bootstrap {
         out.emplace_back(own);
         continue;
       }
-      const auto left = std::chrono::milliseconds(std::max(1, LeftMs(end)));
+      const auto left = std::chrono::milliseconds(std::max(1, MillisecondsUntil(end)));
       Result<std::string> blob = store_.get(Format("{}/{}/{}", name_, round, r), left);
       if (!blob) {
         Status why = std::move(blob).error();

@@ -48,10 +48,7 @@ class Connector {
   static std::size_t At(int rank) { return static_cast<std::size_t>(rank); }
   int size() const { return static_cast<int>(ranks_.size()); }
   bool IsNear(int r) const { return ranks_[At(r)].IsNear(ranks_[At(rank_)]); }
-  int LeftMs(int at_most = 1 << 30) const {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end_ - std::chrono::steady_clock::now()).count();
-    return static_cast<int>(std::clamp<int64_t>(left, 0, at_most));
-  }
+  int LeftMs(int at_most = 1 << 30) const { return os::MillisecondsUntil(end_, at_most); }
   std::string HelloTo(int r) const {
     WireWriter number;
     number.Number(rank_);

@@ -156,8 +156,7 @@ Result<> Engine::Exchange(std::span<const Outgoing> sends, std::span<const Incom
   for (Waiting& w : waiting) {
     int done = 0;
     if (outcome) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(patience.end - Clock::now()).count();
-      done = functions_->wait(engine_, w.request, static_cast<int>(std::clamp<int64_t>(left, 1, 1 << 30)), &error);
+      done = functions_->wait(engine_, w.request, std::max(1, os::MillisecondsUntil(patience.end)), &error);
       if (done == 0) {
         if (const auto failure = mesh_->failure()) outcome = Failure(*failure);
         else if (patience.stop.stop_requested()) outcome = MakeError(StatusCode::kCancelled, "The run was cancelled.");

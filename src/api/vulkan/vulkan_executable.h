@@ -156,7 +156,11 @@ class VulkanExecutable : public Executable {
                                         uint64_t places);
   uint64_t CountPlaces();  // gives their bytes, and says where those of each group begin
   Result<> UploadPlaces();
-  bool RunsHere(const plan::RowGroupStep& group) const;
+  // visit(launch, rows): each launch of each block, with the rows of the profile that its kernel has, filled by the
+  // first.
+  template <typename Visit>
+  Result<> ForEachBlockLaunch(const plan::RowGroupStep& group, Visit visit);
+  // Of a group whose kernels the device takes, all of them.
   void AddBlocks(const plan::RowGroupStep& group, Pending& pending);
   Result<> AddRowGroup(const plan::RowGroupStep& group, Pending& pending, NodeList& nodes);
   vk::Launch LaunchOf(const plan::WhileStep& loop, int64_t turns) const;

@@ -61,42 +61,36 @@ plan::LaunchStep VulkanExecutable::LaunchOfBlock(const plan::RowGroupStep& group
   return out;
 }
 
-bool VulkanExecutable::RunsHere(const plan::RowGroupStep& group) const {
-  return std::ranges::all_of(group.launches, [&](const plan::BlockLaunch& launch) {
-    return emitted_[static_cast<std::size_t>(launch.kernel)].has_value();
-  });
-}
-
-void VulkanExecutable::AddBlocks(const plan::RowGroupStep& group, Pending& pending) {
+template <typename Visit>
+Result<> VulkanExecutable::ForEachBlockLaunch(const plan::RowGroupStep& group, Visit visit) {
   const auto found = places_.find(&group);
   const uint64_t places = found != places_.end() ? found->second : 0;
   std::vector<std::vector<int>> rows(group.launches.size());
   for (int64_t block = 0; block < BlockCount(group); ++block)
     for (std::size_t l = 0; l < group.launches.size(); ++l)
-      AddLaunch(LaunchOfBlock(group, group.launches[l], block, places), pending, &rows[l]);
+      KRAFLA_TRY(visit(LaunchOfBlock(group, group.launches[l], block, places), rows[l]));
+  return {};
+}
+
+void VulkanExecutable::AddBlocks(const plan::RowGroupStep& group, Pending& pending) {
+  (void)ForEachBlockLaunch(group, [&](const plan::LaunchStep& launch, std::vector<int>& rows) -> Result<> {
+    AddLaunch(launch, pending, &rows);
+    return {};
+  });
 }
 
 // A kernel that the device does not take is run by the host, for each block anew.
 Result<> VulkanExecutable::AddRowGroup(const plan::RowGroupStep& group, Pending& pending, NodeList& nodes) {
-  if (RunsHere(group)) {
-    AddBlocks(group, pending);
-    return {};
-  }
-  const auto found = places_.find(&group);
-  const uint64_t places = found != places_.end() ? found->second : 0;
-  std::vector<std::vector<int>> rows(group.launches.size());
-  for (int64_t block = 0; block < BlockCount(group); ++block)
-    for (std::size_t l = 0; l < group.launches.size(); ++l) {
-      const plan::LaunchStep launch = LaunchOfBlock(group, group.launches[l], block, places);
-      if (emitted_[static_cast<std::size_t>(launch.kernel)]) {
-        AddLaunch(launch, pending, &rows[l]);
-        continue;
-      }
-      KRAFLA_TRY(Flush(pending, nodes));
-      if (rows[l].empty()) rows[l].push_back(AddRow(launch, nullptr));
-      nodes.steps.push_back(HostNodeOf(launch, rows[l].front()));
+  return ForEachBlockLaunch(group, [&](const plan::LaunchStep& launch, std::vector<int>& rows) -> Result<> {
+    if (emitted_[static_cast<std::size_t>(launch.kernel)]) {
+      AddLaunch(launch, pending, &rows);
+      return {};
     }
-  return {};
+    KRAFLA_TRY(Flush(pending, nodes));
+    if (rows.empty()) rows.push_back(AddRow(launch, nullptr));
+    nodes.steps.push_back(HostNodeOf(launch, rows.front()));
+    return {};
+  });
 }
 
 }  // namespace krafla

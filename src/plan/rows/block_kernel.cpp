@@ -146,15 +146,6 @@ class BlockProgramMaker {
     out_.nodes.push_back(node);
     return static_cast<NodeId>(out_.nodes.size()) - 1;
   }
-  NodeId AddS32(int64_t value) {
-    return Add({.op = NodeOp::kConstant, .type = ElementType::kS32, .bits = static_cast<uint32_t>(value)});
-  }
-  NodeId AddS32(Opcode opcode, NodeId a, NodeId b) {
-    Node n{.op = NodeOp::kHlo, .opcode = opcode, .type = ElementType::kS32, .storage = ElementType::kS32};
-    n.operands = {a, b, kNoNode};
-    n.depends = out_.nodes[BlockAt(a)].depends | out_.nodes[BlockAt(b)].depends;
-    return Add(n);
-  }
 
   void Reach(int& buffer, IndexId& index, bool is_store, IndexRewriter& rewriter) {
     if (const std::optional<Dims> strides = StridesOfBinding(buffer, index)) {
@@ -180,10 +171,11 @@ class BlockProgramMaker {
       return Add(n);
     }
     n.index = rewriter.Expr(WithoutGrid(n.index, *strides));
-    NodeId sum = out_.space.IsConstant(n.index) ? AddS32(out_.space.expr(n.index).constant) : Add(n);
+    NodeId sum = out_.space.IsConstant(n.index) ? AppendS32(out_, out_.space.expr(n.index).constant) : Add(n);
     for (std::size_t g = 0; g < grid_.size(); ++g)
       if ((*strides)[g] != 0)
-        sum = AddS32(Opcode::kAdd, sum, AddS32(Opcode::kMultiply, place_[g], AddS32((*strides)[g])));
+        sum = AppendS32(out_, Opcode::kAdd, sum,
+                        AppendS32(out_, Opcode::kMultiply, place_[g], AppendS32(out_, (*strides)[g])));
     return sum;
   }
 

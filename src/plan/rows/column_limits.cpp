@@ -131,19 +131,8 @@ class LimitFinder {
     return n.opcode == Opcode::kAdd ? *a + *b : *a - *b;
   }
 
-  NodeId Append(const Node& node) {
-    out_.nodes.push_back(node);
-    return static_cast<NodeId>(out_.nodes.size()) - 1;
-  }
-  NodeId S32(int64_t value) {
-    return Append({.op = NodeOp::kConstant, .type = ElementType::kS32, .bits = static_cast<uint32_t>(value)});
-  }
-  NodeId Add(Opcode opcode, NodeId a, NodeId b) {
-    Node n{.op = NodeOp::kHlo, .opcode = opcode, .type = ElementType::kS32, .storage = ElementType::kS32};
-    n.operands = {a, b, kNoNode};
-    n.depends = out_.nodes[LimitAt(a)].depends | out_.nodes[LimitAt(b)].depends;
-    return Append(n);
-  }
+  NodeId S32(int64_t value) { return AppendS32(out_, value); }
+  NodeId Add(Opcode opcode, NodeId a, NodeId b) { return AppendS32(out_, opcode, a, b); }
 
   const ElementProgram& p_;
   const double low_;
