@@ -18,7 +18,7 @@ namespace {
 
 struct Timing {
   std::string name;
-  double compile_ms = 0, first_ms = 0, median_ms = 0, min_ms = 0, p90_ms = 0;
+  double compile_ms = 0, first_ms = 0, median_ms = 0, min_ms = 0, p90_ms = 0, p99_ms = 0;
   double cpu_ms = 0;  // processor time a run, of all threads
   int64_t peak_bytes = 0;
   int kernels = 0, launches = 0;
@@ -80,7 +80,8 @@ Result<Timing> Time(const std::string& name, const std::string& module_path, con
   std::sort(times.begin(), times.end());
   out.min_ms = times.front();
   out.median_ms = times[times.size() / 2];
-  out.p90_ms = times[std::min(times.size() - 1, times.size() * 9 / 10)];
+  out.p90_ms = times[times.size() * 90 / 100];
+  out.p99_ms = times[times.size() * 99 / 100];
   out.peak_bytes = PeakBytes();
   if (prepared.alone) out.work = prepared.alone->device_work();
   return out;
@@ -129,6 +130,7 @@ int Bench(const BenchOptions& options) {
                                        {"median_ms", timing->median_ms},
                                        {"min_ms", timing->min_ms},
                                        {"p90_ms", timing->p90_ms},
+                                       {"p99_ms", timing->p99_ms},
                                        {"cpu_ms", timing->cpu_ms},
                                        {"peak_bytes", timing->peak_bytes},
                                        {"kernels", timing->kernels},

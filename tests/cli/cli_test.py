@@ -302,8 +302,8 @@ func.func @wrong() {
         out = krafla("bench", MLP, "-d", "cpu", "--iters", "3", "--json")
         self.assertEqual(out.returncode, 0, out.stderr)
         line = json.loads(out.stdout.splitlines()[0])
-        for key in ("case", "device", "compile_ms", "first_ms", "median_ms", "min_ms", "p90_ms", "peak_bytes", "kernels",
-                    "launches"):
+        for key in ("case", "device", "compile_ms", "first_ms", "median_ms", "min_ms", "p90_ms", "p99_ms", "peak_bytes",
+                    "kernels", "launches"):
             self.assertIn(key, line)
 
     def test_bench_of_collectives(self):
