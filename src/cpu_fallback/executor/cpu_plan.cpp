@@ -5,12 +5,14 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <mutex>
 #include <new>
 
 #include "base/checked_math.h"
 #include "base/host_memory.h"
 #include "base/interruption.h"
 #include "base/thread_pool.h"
+#include "base/without_exceptions.h"
 #include "plan/plan_check.h"
 #include "plan/step_runner.h"
 
@@ -23,6 +25,7 @@ namespace {
 constexpr int64_t kUnknownTurns = 100;
 constexpr int64_t kManyRuns = 1'000'000;
 constexpr double kNanosecondsOfFlop = 0.05;
+constexpr double kNanosecondsOfKernel = 100'000;  // to make one
 
 int64_t BlocksOf(const plan::RowGroupStep& group) {
   int64_t blocks = 1;
@@ -80,6 +83,41 @@ Result<std::unique_ptr<CpuPlan>> CpuPlan::Another(const Options& options) const 
   return out;
 }
 
+// On all threads of the pool: oneDNN takes half a millisecond for a convolution.
+Result<> CpuPlan::MakeKernels(const Options& options) {
+  std::vector<int64_t> runs(plan_->kernels.size(), 0);
+  CountRuns(plan_->steps, 1, runs);
+  const std::vector<int64_t> parts = PartsOf(*plan_);
+  std::vector<std::size_t> missing;
+  for (std::size_t k = 0; k < plan_->kernels.size(); ++k)
+    if (kernels_[k] == nullptr || std::holds_alternative<plan::HostKernel>(plan_->kernels[k].body))
+      missing.push_back(k);
+  std::vector<Result<>> made(missing.size());
+  const int total = static_cast<int>(plan_->kernels.size());
+  int ready = total - static_cast<int>(missing.size());
+  std::mutex one_call;
+  const auto make = [&](std::size_t k) -> Result<> {
+    CpuKernelOptions kernel_options{.threads = kernel_threads_, .evaluator = options.evaluator};
+    kernel_options.runs = std::max<int64_t>(runs[k], 1);
+    // One thread runs all kernels of a block.
+    if (parts[k] > 1) kernel_options.threads = 1;
+    kernel_options.parts = std::max<int64_t>(parts[k], 1);
+    KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> kernel, CompileKernel(plan_->kernels[k], kernel_options));
+    kernels_[k] = std::move(kernel);
+    if (!options.progress) return {};
+    const std::scoped_lock lock(one_call);
+    options.progress(++ready, total);
+    return {};
+  };
+  const auto count = static_cast<int64_t>(missing.size());
+  pool_->ParallelParts(count, static_cast<double>(count) * kNanosecondsOfKernel, [&](int64_t begin, int64_t end, int) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
+      made[i] = WithoutExceptions([&] { return make(missing[i]); });
+  });
+  for (Result<>& result : made) KRAFLA_TRY(std::move(result));
+  return {};
+}
+
 // Makes the kernels that are not there yet, and those that ask the host.
 Result<> CpuPlan::Configure(const Options& options) {
   int threads = options.threads;
@@ -91,25 +129,12 @@ Result<> CpuPlan::Configure(const Options& options) {
     device_ids_[0] = static_cast<uint32_t>(host->replica);
     device_ids_[1] = static_cast<uint32_t>(host->partition);
   }
-  CpuKernelOptions kernel_options{.threads = kernel_threads_, .evaluator = options.evaluator};
-  std::vector<int64_t> runs(plan_->kernels.size(), 0);
-  CountRuns(plan_->steps, 1, runs);
-  const std::vector<int64_t> parts = PartsOf(*plan_);
+  KRAFLA_TRY(MakeKernels(options));
   int64_t scratch = 0, block_scratch = 0;
   std::size_t most_bindings = 0;
   for (std::size_t k = 0; k < plan_->kernels.size(); ++k) {
-    const plan::KernelPlan& kernel = plan_->kernels[k];
-    if (kernels_[k] == nullptr || std::holds_alternative<plan::HostKernel>(kernel.body)) {
-      kernel_options.runs = std::max<int64_t>(runs[k], 1);
-      // One thread runs all kernels of a block.
-      kernel_options.threads = parts[k] > 1 ? 1 : kernel_threads_;
-      kernel_options.parts = std::max<int64_t>(parts[k], 1);
-      KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> made, CompileKernel(kernel, kernel_options));
-      kernels_[k] = std::move(made);
-    }
     scratch = std::max(scratch, kernels_[k]->scratch_bytes());
-    most_bindings = std::max(most_bindings, kernel.bindings.size());
-    if (options.progress) options.progress(static_cast<int>(k) + 1, static_cast<int>(plan_->kernels.size()));
+    most_bindings = std::max(most_bindings, plan_->kernels[k].bindings.size());
   }
   plan::ForEachStep(*plan_, [&](const plan::Step& step) {
     if (const auto* group = std::get_if<plan::RowGroupStep>(&step))

@@ -37,6 +37,7 @@ class CpuPlan {
   // more threads than this one was created for.
   Result<std::unique_ptr<CpuPlan>> Another(const Options& options) const;
   // Takes other options. Not during a run.
+  Result<> MakeKernels(const Options& options);
   Result<> Configure(const Options& options);
 
   // One pointer a leaf of the arguments and the results; null for leaves without bytes. A result that shares an
