@@ -25,6 +25,8 @@ struct OnnxOptions {
   std::map<std::string, int64_t> dimensions;
   // Inputs whose values are known, by name: constants of the program, no parameters. Converted to the input's type.
   std::map<std::string, Literal> constants;
+  // Where files of external data lie, and no others; empty: there are none. ImportOnnxFile takes the model's folder.
+  std::string folder;
   // Called with how many nodes of how many are done.
   std::function<void(std::size_t done, std::size_t count)> progress;
 };

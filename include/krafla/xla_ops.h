@@ -24,6 +24,8 @@ XlaOp Parameter(XlaBuilder* builder, int64_t parameter_number, const ShapeOrErro
                 const std::vector<bool>& replicated_at_leaf_buffers);
 XlaOp ConstantLiteral(XlaBuilder* builder, const Literal& literal);
 XlaOp ConstantLiteral(XlaBuilder* builder, const Result<Literal>& literal);
+// Shared with the program, where the others copy.
+XlaOp ConstantLiteral(XlaBuilder* builder, std::shared_ptr<const Literal> literal);
 template <typename T>
 XlaOp ConstantR0(XlaBuilder* builder, T value) {
   return ConstantLiteral(builder, LiteralUtil::CreateR0<T>(value));

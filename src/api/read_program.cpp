@@ -38,11 +38,11 @@ Result<std::unique_ptr<Module>> ReadProgram(std::string_view bytes, std::string_
       return ReadCompiledModel(bytes, name, options.owner);
     }
     if (!LooksLikeOnnx(bytes)) return ReadModule(bytes, name, options.sizes);
-    const OnnxOptions onnx{.shapes = options.sizes, .dimensions = {}, .constants = {}, .progress = {}};
-    auto model = options.path.empty() ? ImportOnnx(bytes, onnx) : ImportOnnxFile(options.path, onnx);
-    if (!model && options.path.empty())
-      return Failure(std::move(model).error().WithContext(Format("while importing {}", name)));
-    if (!model) return Failure(std::move(model).error());
+    OnnxOptions onnx;
+    onnx.shapes = options.sizes;
+    if (!options.path.empty()) onnx.folder = FolderOf(options.path);
+    auto model = ImportOnnx(bytes, onnx);
+    if (!model) return Failure(std::move(model).error().WithContext(Format("while importing {}", name)));
     return model->computation.module()->Clone();
   });
 }

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <new>
 #include <stdexcept>
 
@@ -120,6 +121,11 @@ Result<std::string> ReadFile(const std::string& path) {
                                      : Result<std::string>(std::string()));
   if (out.empty()) return DataLoss("'{}' is a pipe that nobody writes to.", path);
   return out;
+}
+
+std::string FolderOf(const std::string& path) {
+  std::string folder = std::filesystem::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
 }
 
 Result<std::string> ReadStandardInput() { return ReadToEnd(os::kStandardInput, "standard input", kFirstRead, -1); }

@@ -68,6 +68,8 @@ class MappedFile {
   explicit MappedFile(std::string_view bytes) : bytes_(bytes) {}
   std::string_view bytes_;
 };
+// The folder that a file lies in: "." for a name alone.
+std::string FolderOf(const std::string& path);
 // All of standard input.
 Result<std::string> ReadStandardInput();
 

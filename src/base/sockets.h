@@ -14,9 +14,11 @@
 
 namespace krafla::os {
 
+using Clock = std::chrono::steady_clock;
+
 // What is left until then, rounded up, as the limits below are given; never negative.
-inline int MillisecondsUntil(std::chrono::steady_clock::time_point end, int at_most = 1 << 30) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
+inline int MillisecondsUntil(Clock::time_point end, int at_most = 1 << 30) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
   return static_cast<int>(std::clamp<int64_t>(left, 0, at_most));
 }
 

@@ -36,8 +36,6 @@
 namespace krafla::os {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 bool WaitFor(int descriptor, short events, int limit_ms) {
   const auto end = Clock::now() + std::chrono::milliseconds(limit_ms);
   for (;;) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The public calls.
-#include <filesystem>
 #include <protozero/pbf_reader.hpp>
 
 #include "base/file.h"
@@ -8,21 +7,6 @@
 #include "onnx/importer.h"
 
 namespace krafla {
-namespace {
-
-Result<OnnxModel> ImportFrom(std::string_view bytes, const std::string& folder, const OnnxOptions& options,
-                             std::vector<OnnxUnsupported>* unsupported) {
-  return WithoutExceptions([&]() -> Result<OnnxModel> {
-    KRAFLA_ASSIGN(const onnx::Model model, onnx::ReadModel(bytes));
-    onnx::Importer importer(model, options, folder);
-    auto out = importer.Import();
-    if (unsupported != nullptr) *unsupported = importer.unsupported();
-    return out;
-  });
-}
-
-}  // namespace
-
 bool LooksLikeOnnx(std::string_view bytes) {
   // ir_version comes first in every writer, as a varint; in HloModuleProto field 1 is a text.
   if (!bytes.starts_with('\x08')) return false;
@@ -39,14 +23,21 @@ bool LooksLikeOnnx(std::string_view bytes) {
 
 Result<OnnxModel> ImportOnnx(std::string_view bytes, const OnnxOptions& options,
                              std::vector<OnnxUnsupported>* unsupported) {
-  return ImportFrom(bytes, "", options, unsupported);
+  return WithoutExceptions([&]() -> Result<OnnxModel> {
+    KRAFLA_ASSIGN(const onnx::Model model, onnx::ReadModel(bytes));
+    onnx::Importer importer(model, options);
+    auto out = importer.Import();
+    if (unsupported != nullptr) *unsupported = importer.unsupported();
+    return out;
+  });
 }
 
 Result<OnnxModel> ImportOnnxFile(const std::string& path, const OnnxOptions& options,
                                  std::vector<OnnxUnsupported>* unsupported) {
   KRAFLA_ASSIGN(const std::string bytes, ReadFile(path));
-  std::string folder = std::filesystem::path(path).parent_path().string();
-  auto out = ImportFrom(bytes, folder.empty() ? "." : folder, options, unsupported);
+  OnnxOptions here = options;
+  here.folder = FolderOf(path);
+  auto out = ImportOnnx(bytes, here, unsupported);
   if (!out) return Failure(std::move(out).error().WithContext(Format("while importing {}", path)));
   return out;
 }

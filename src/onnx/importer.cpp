@@ -55,14 +55,14 @@ const Value* Importer::FindValue(const Scope& scope, std::string_view name) {
 }
 
 XlaOp Importer::Materialize(XlaBuilder* builder, const Value& value) {
-  if (value.literal != nullptr) return ConstantLiteral(builder, *value.literal);
+  if (value.literal != nullptr) return ConstantLiteral(builder, value.literal);
   if (value.op.builder() != builder) Refuse("A value of another graph was not passed in.");
   return value.op;
 }
 
 Value Importer::FromTensor(const Tensor& tensor) const {
   Value out;
-  out.literal = std::make_shared<Literal>(Need(ToLiteral(tensor, folder_)));
+  out.literal = std::make_shared<Literal>(Need(ToLiteral(tensor, options_.folder)));
   out.shape = out.literal->shape();
   return out;
 }

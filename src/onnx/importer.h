@@ -26,8 +26,7 @@ struct Scope {
 
 class Importer {
  public:
-  Importer(const Model& model, const OnnxOptions& options, std::string folder)
-      : model_(model), options_(options), folder_(std::move(folder)) {}
+  Importer(const Model& model, const OnnxOptions& options) : model_(model), options_(options) {}
 
   Result<OnnxModel> Import();
   const std::vector<OnnxUnsupported>& unsupported() const { return unsupported_; }
@@ -60,7 +59,6 @@ class Importer {
 
   const Model& model_;
   const OnnxOptions& options_;
-  std::string folder_;
   std::vector<OnnxUnsupported> unsupported_;
   std::vector<std::string> inputs_;
   std::size_t done_ = 0;

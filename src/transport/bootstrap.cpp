@@ -14,8 +14,6 @@
 namespace krafla::transport {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr std::string_view kHello = "krafla world 1\n";
 constexpr uint64_t kMaxBlob = 1 << 20;
 constexpr std::chrono::milliseconds kRetry{50};
@@ -108,7 +106,7 @@ class Coordinated final : public Bootstrap {
   }
 
   Result<> Listen(const std::string& host, int port) {
-    const auto end = Clock::now() + limit_;
+    const auto end = os::Clock::now() + limit_;
     const Socket listener(os::ListenOn(host, port, size_));
     if (listener.get() < 0)
       return Unavailable("Rank 0 cannot listen at the coordinator's address {}: {}.", place_, std::strerror(errno));
@@ -152,7 +150,7 @@ class Coordinated final : public Bootstrap {
   }
 
   Result<> Ask(const std::string& host, int port) {
-    const auto end = Clock::now() + limit_;
+    const auto end = os::Clock::now() + limit_;
     for (;;) {
       Socket one(os::ConnectTo(host, port, MillisecondsUntil(end)));
       const int error = errno;
@@ -167,7 +165,7 @@ class Coordinated final : public Bootstrap {
         }
       }
       // Rank 0 may still be on its way.
-      if (Clock::now() + kRetry >= end)
+      if (os::Clock::now() + kRetry >= end)
         return DeadlineExceeded("Rank {} has not reached rank 0 at {} within {:g} s: {}.", rank_, place_,
                                 static_cast<double>(limit_.count()) / 1000, std::strerror(error));
       std::this_thread::sleep_for(kRetry);
@@ -175,7 +173,7 @@ class Coordinated final : public Bootstrap {
   }
 
   Result<std::vector<std::string>> Gather(std::string_view own) {
-    const auto end = Clock::now() + limit_;
+    const auto end = os::Clock::now() + limit_;
     std::vector<std::string> out = {std::string(own)};
     out.resize(static_cast<std::size_t>(size_));
     for (int r = 1; r < size_; ++r) {
@@ -226,7 +224,7 @@ class Stored final : public Bootstrap {
   int size() const override { return size_; }
 
   Result<std::vector<std::string>> AllGather(std::string_view own) override {
-    const auto end = Clock::now() + limit_;
+    const auto end = os::Clock::now() + limit_;
     const int round = round_++;
     KRAFLA_TRY(store_.put(Format("{}/{}/{}", name_, round, rank_), own));
     std::vector<std::string> out;

@@ -38,15 +38,20 @@ XlaOp Parameter(XlaBuilder* builder, int64_t parameter_number, const ShapeOrErro
   return Parameter(builder, parameter_number, shape, name, {});
 }
 
-XlaOp ConstantLiteral(XlaBuilder* builder, const Result<Literal>& literal) {
+XlaOp ConstantLiteral(XlaBuilder* builder, std::shared_ptr<const Literal> literal) {
   return Run("ConstantLiteral", builder, {}, [&](Impl& b, Instructions) -> Result<Instruction*> {
-    if (!literal) return Failure(literal.error());
-    Shape shape = literal->shape();
-    return b.Add(Opcode::kConstant, {}, ConstantAttributes{std::make_shared<const Literal>(*literal)}, {}, &shape);
+    if (literal == nullptr) return InvalidArgument("The literal is null.");
+    const Shape shape = literal->shape();
+    return b.Add(Opcode::kConstant, {}, ConstantAttributes{std::move(literal)}, {}, &shape);
   });
 }
+XlaOp ConstantLiteral(XlaBuilder* builder, const Result<Literal>& literal) {
+  if (literal) return ConstantLiteral(builder, *literal);
+  return Run("ConstantLiteral", builder, {},
+             [&](Impl&, Instructions) -> Result<Instruction*> { return Failure(literal.error()); });
+}
 XlaOp ConstantLiteral(XlaBuilder* builder, const Literal& literal) {
-  return ConstantLiteral(builder, Result<Literal>(literal));
+  return ConstantLiteral(builder, std::make_shared<const Literal>(literal));
 }
 
 XlaOp ConstantR0WithType(XlaBuilder* builder, PrimitiveType type, double value) {
