@@ -5,8 +5,8 @@
 #pragma once
 
 // Before every loop over points; on vectors it must unroll them, which keeps the points in registers.
-#ifndef KRAFLA_UNROLL
-#define KRAFLA_UNROLL
+#ifndef KRAFLA_POINT_LOOP
+#define KRAFLA_POINT_LOOP
 #endif
 
 namespace krafla {
@@ -84,17 +84,17 @@ inline void Prime(O& o, ComplexValue<V>* x, int sign) {
     ComplexValue<V> sums[kHalf], differences[kHalf];
     const ComplexValue<V> first = x[0];
     ComplexValue<V> all = first;
-    KRAFLA_UNROLL
+    KRAFLA_POINT_LOOP
     for (int j = 0; j < kHalf; ++j) {
       sums[j] = Plus(o, x[j + 1], x[P - 1 - j]);
       differences[j] = Minus(o, x[j + 1], x[P - 1 - j]);
       all = Plus(o, all, sums[j]);
     }
     x[0] = all;
-    KRAFLA_UNROLL
+    KRAFLA_POINT_LOOP
     for (int k = 1; k <= kHalf; ++k) {
       ComplexValue<V> even = first, odd = first;
-      KRAFLA_UNROLL
+      KRAFLA_POINT_LOOP
       for (int j = 0; j < kHalf; ++j) {
         const ComplexValue<V> w = o.Root((j + 1) * k % P, P);
         const V c = w.re, s = w.im;
@@ -120,19 +120,19 @@ inline void Butterfly(O& o, ComplexValue<V>* x, int sign) {
   } else {
     // x[s + p j] for each s: q points. Then over s with twiddles.
     ComplexValue<V> parts[kP][kQ];
-    KRAFLA_UNROLL
+    KRAFLA_POINT_LOOP
     for (int s = 0; s < kP; ++s) {
-      KRAFLA_UNROLL
+      KRAFLA_POINT_LOOP
       for (int j = 0; j < kQ; ++j) parts[s][j] = x[s + kP * j];
       Butterfly<kQ, O, V>(o, parts[s], sign);
     }
-    KRAFLA_UNROLL
+    KRAFLA_POINT_LOOP
     for (int k = 0; k < kQ; ++k) {
       ComplexValue<V> across[kP];
-      KRAFLA_UNROLL
+      KRAFLA_POINT_LOOP
       for (int s = 0; s < kP; ++s) across[s] = in::Turn(o, parts[s][k], s * k, R, sign);
       in::Prime<kP, O, V>(o, across, sign);
-      KRAFLA_UNROLL
+      KRAFLA_POINT_LOOP
       for (int t = 0; t < kP; ++t) x[k + kQ * t] = across[t];
     }
   }

@@ -10,6 +10,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
 
+namespace f32_loops {
 using Ops = VectorOps;
 
 #define KRAFLA_FORMULA(Enum, Function, ...)                         \
@@ -20,10 +21,11 @@ using Ops = VectorOps;
     }                                                               \
   };
 #include "ir/ops.def"
+}  // namespace f32_loops
 
 BlockFn FindFormulaF32(Opcode opcode) {
 #define KRAFLA_FORMULA(Enum, Function, cost, hlo, stablehlo, arity, ...) \
-  if (opcode == Opcode::Enum) return &FormulaLoop<Ops, Function##Formula, arity>;
+  if (opcode == Opcode::Enum) return &FormulaLoop<f32_loops::Ops, f32_loops::Function##Formula, arity>;
 #include "ir/ops.def"
   return nullptr;
 }

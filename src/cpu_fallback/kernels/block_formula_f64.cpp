@@ -12,6 +12,7 @@ HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
 
 #if HWY_HAVE_FLOAT64
+namespace f64_loops {
 using Ops = VectorF64Ops;
 
 #define KRAFLA_FORMULA(Enum, Function, ...)                         \
@@ -22,12 +23,13 @@ using Ops = VectorF64Ops;
     }                                                               \
   };
 #include "ir/ops.def"
+}  // namespace f64_loops
 #endif
 
 BlockFn FindFormulaF64(Opcode opcode) {
 #if HWY_HAVE_FLOAT64
 #define KRAFLA_FORMULA(Enum, Function, cost, hlo, stablehlo, arity, ...) \
-  if (opcode == Opcode::Enum) return &FormulaLoop<Ops, Function##Formula, arity>;
+  if (opcode == Opcode::Enum) return &FormulaLoop<f64_loops::Ops, f64_loops::Function##Formula, arity>;
 #include "ir/ops.def"
 #endif
   (void)opcode;

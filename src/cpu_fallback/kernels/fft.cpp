@@ -9,13 +9,10 @@
 #include <complex>
 #include <utility>
 
-#if defined(__clang__)
-#define KRAFLA_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define KRAFLA_UNROLL _Pragma("GCC unroll 16")
-#endif
 #include "base/checked_math.h"
 #include "base/index.h"
+#include "cpu_fallback/kernels/unroll.h"
+#define KRAFLA_POINT_LOOP KRAFLA_UNROLL(16)
 #include "numerics/butterfly.h"
 #include "numerics/roots_of_unity.h"
 
@@ -88,7 +85,7 @@ __attribute__((flatten)) void AlongColumns(const FftPassArgs<T>& a) {
     for (int64_t begin = 0; begin < a.s; begin += lanes) {
       const int64_t q = kIsPart ? 0 : std::min(begin, a.s - lanes);
       ComplexValue<V> x[R];
-      KRAFLA_UNROLL
+      KRAFLA_POINT_LOOP
       for (int i = 0; i < R; ++i) {
         const int64_t at = q + a.s * (p + a.rest * i);
         x[i] = {V(load(a.x.re + at)), V(load(a.x.im + at))};
@@ -98,7 +95,7 @@ __attribute__((flatten)) void AlongColumns(const FftPassArgs<T>& a) {
       T* im = a.y.im + q + a.s * R * p;
       store(x[0].re, re);
       store(x[0].im, im);
-      KRAFLA_UNROLL
+      KRAFLA_POINT_LOOP
       for (int j = 1; j < R; ++j) {
         const T* w = a.twiddles + (j - 1) * a.rest + p;
         const ComplexValue<V> v = ComplexProduct<O, V>(ops, x[j], {V(hn::Set(d, w[0])), V(hn::Set(d, w[plane]))});
@@ -148,10 +145,10 @@ __attribute__((flatten)) void AlongRows(const FftPassArgs<T>& a) {
   for (int64_t begin = 0; begin < all; begin += lanes) {
     const int64_t m = std::min(begin, all - count);
     ComplexValue<V> x[R];
-    KRAFLA_UNROLL
+    KRAFLA_POINT_LOOP
     for (int i = 0; i < R; ++i) x[i] = {V(load(a.x.re + m + all * i)), V(load(a.x.im + m + all * i))};
     Butterfly<R>(ops, x, -1);
-    KRAFLA_UNROLL
+    KRAFLA_POINT_LOOP
     for (int j = 1; j < R; ++j) {
       const T* w = a.spread + (j - 1) * all + m;
       x[j] = ComplexProduct<O, V>(ops, x[j], {V(load(w)), V(load(w + plane))});
@@ -164,7 +161,7 @@ __attribute__((flatten)) void AlongRows(const FftPassArgs<T>& a) {
       }
     }
     HWY_ALIGN T re[R * hn::MaxLanes(d)], im[R * hn::MaxLanes(d)];
-    KRAFLA_UNROLL
+    KRAFLA_POINT_LOOP
     for (int j = 0; j < R; ++j) {
       hn::Store(x[j].re.v, d, re + j * lanes);
       hn::Store(x[j].im.v, d, im + j * lanes);

@@ -4,21 +4,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cpu_fallback/kernels/unroll.h"
 #include "krafla/status.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_fallback/kernels/move.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
-
-// Before a loop over registers.
-#ifndef KRAFLA_UNROLLED
-#if defined(__clang__)
-#define KRAFLA_UNROLLED _Pragma("clang loop unroll(full)")
-#else
-#define KRAFLA_UNROLLED _Pragma("GCC unroll 16")
-#endif
-#endif
 
 #ifndef KRAFLA_CPU_MOVE_TABLE
 #define KRAFLA_CPU_MOVE_TABLE
@@ -46,20 +38,20 @@ HWY_INLINE void TransposeBlock(const T* from, int64_t from_row, T* to, int64_t t
   const hn::FixedTag<T, kSide> d;
   using V = hn::Vec<decltype(d)>;
   V rows[kSide];
-  KRAFLA_UNROLLED
+  KRAFLA_UNROLL(16)
   for (std::size_t i = 0; i < kSide; ++i) rows[i] = hn::LoadU(d, from + static_cast<int64_t>(i) * from_row);
-  KRAFLA_UNROLLED
+  KRAFLA_UNROLL(16)
   for (std::size_t half = kSide / 2; half > 0; half /= 2) {
     V next[kSide];
-    KRAFLA_UNROLLED
+    KRAFLA_UNROLL(16)
     for (std::size_t i = 0; i < kSide / 2; ++i) {
       next[2 * i] = hn::InterleaveLower(d, rows[i], rows[i + kSide / 2]);
       next[2 * i + 1] = hn::InterleaveUpper(d, rows[i], rows[i + kSide / 2]);
     }
-    KRAFLA_UNROLLED
+    KRAFLA_UNROLL(16)
     for (std::size_t i = 0; i < kSide; ++i) rows[i] = next[i];
   }
-  KRAFLA_UNROLLED
+  KRAFLA_UNROLL(16)
   for (std::size_t i = 0; i < kSide; ++i) hn::StoreU(rows[i], d, to + static_cast<int64_t>(i) * to_row);
 }
 // Blocks of kBytes over the rows from `r` on and all columns that fill one; the rest number by number. Returns the
