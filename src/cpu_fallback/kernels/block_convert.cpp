@@ -69,20 +69,51 @@ void ConvertF32S32(const BlockArgs& args) {
   }
 }
 
+template <class From, class To>
+BlockFn Convert() {
+  return &ScalarUnaryLoop<Stored<From>, Stored<To>, ConvertOp<From, To>>;
+}
+// Integers wrap: the sign of what they become does not matter, and their own does where there are more bits to fill.
+template <class From, class To>
+BlockFn ConvertInteger() {
+  if constexpr (std::is_same_v<From, bool> || sizeof(To) > sizeof(From)) return Convert<From, To>();
+  else return Convert<std::make_unsigned_t<From>, To>();
+}
+template <class From>
+BlockFn FindConvertToInteger(int width) {
+  if (width == 1) return ConvertInteger<From, uint8_t>();
+  if (width == 2) return ConvertInteger<From, uint16_t>();
+  if (width == 4) return ConvertInteger<From, uint32_t>();
+  return ConvertInteger<From, uint64_t>();
+}
+// What is outside of an integer's range becomes its nearest end.
+template <class From>
+BlockFn FindConvertToRange(ElementType to) {
+  if (to == ElementType::kS32) return Convert<From, int32_t>();
+  if (to == ElementType::kU32) return Convert<From, uint32_t>();
+  if (to == ElementType::kS8) return Convert<From, int8_t>();
+  if (to == ElementType::kU8) return Convert<From, uint8_t>();
+  if (to == ElementType::kS16) return Convert<From, int16_t>();
+  if (to == ElementType::kU16) return Convert<From, uint16_t>();
+  if (to == ElementType::kS64) return Convert<From, int64_t>();
+  if (to == ElementType::kU64) return Convert<From, uint64_t>();
+  return nullptr;
+}
 template <class From>
 BlockFn FindConvertFrom(ElementType to) {
-  if (to == ElementType::kPred) return &ScalarUnaryLoop<Stored<From>, uint8_t, ConvertOp<From, bool>>;
-  if (to == ElementType::kS32) return &ScalarUnaryLoop<Stored<From>, int32_t, ConvertOp<From, int32_t>>;
-  if (to == ElementType::kU32) return &ScalarUnaryLoop<Stored<From>, uint32_t, ConvertOp<From, uint32_t>>;
-  if (to == ElementType::kS8) return &ScalarUnaryLoop<Stored<From>, int8_t, ConvertOp<From, int8_t>>;
-  if (to == ElementType::kU8) return &ScalarUnaryLoop<Stored<From>, uint8_t, ConvertOp<From, uint8_t>>;
-  if (to == ElementType::kS16) return &ScalarUnaryLoop<Stored<From>, int16_t, ConvertOp<From, int16_t>>;
-  if (to == ElementType::kU16) return &ScalarUnaryLoop<Stored<From>, uint16_t, ConvertOp<From, uint16_t>>;
-  if (to == ElementType::kS64) return &ScalarUnaryLoop<Stored<From>, int64_t, ConvertOp<From, int64_t>>;
-  if (to == ElementType::kU64) return &ScalarUnaryLoop<Stored<From>, uint64_t, ConvertOp<From, uint64_t>>;
-  if (to == ElementType::kF32) return &ScalarUnaryLoop<Stored<From>, float, ConvertOp<From, float>>;
-  if (to == ElementType::kF64) return &ScalarUnaryLoop<Stored<From>, double, ConvertOp<From, double>>;
-  return nullptr;
+  if (to == ElementType::kPred) {
+    if constexpr (std::is_integral_v<From> && !std::is_same_v<From, bool>)
+      return Convert<std::make_unsigned_t<From>, bool>();
+    else return Convert<From, bool>();
+  }
+  if (to == ElementType::kF32) return Convert<From, float>();
+  if (to == ElementType::kF64) return Convert<From, double>();
+  if constexpr (std::is_integral_v<From>) {
+    if (!IsIntegral(to) || BitWidth(to) != 8 * StorageBytes(to)) return nullptr;
+    return FindConvertToInteger<From>(StorageBytes(to));
+  } else {
+    return FindConvertToRange<From>(to);
+  }
 }
 
 // NaN of either half format becomes the quiet NaN of its sign, as in numerics/formats.h.

@@ -51,24 +51,17 @@ struct IntSign {
   }
 };
 // The amount is taken as unsigned: a negative one is out of range too.
-struct IntShiftLeft {
+template <bool kLeft>
+struct IntShift {
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE V Do(D d, V x, V y) {
     constexpr auto kBits = static_cast<hn::TFromD<D>>(sizeof(hn::TFromD<D>) * 8);
     const hn::RebindToUnsigned<D> du;
     const auto in = hn::Lt(hn::BitCast(du, y), hn::Set(du, kBits));
     const auto amount = hn::IfThenElseZero(in, hn::BitCast(du, y));
-    return hn::BitCast(d, hn::IfThenElseZero(in, hn::Shl(hn::BitCast(du, x), amount)));
-  }
-};
-struct IntShiftRightLogical {
-  template <class D, class V = hn::Vec<D>>
-  static HWY_INLINE V Do(D d, V x, V y) {
-    constexpr auto kBits = static_cast<hn::TFromD<D>>(sizeof(hn::TFromD<D>) * 8);
-    const hn::RebindToUnsigned<D> du;
-    const auto in = hn::Lt(hn::BitCast(du, y), hn::Set(du, kBits));
-    const auto amount = hn::IfThenElseZero(in, hn::BitCast(du, y));
-    return hn::BitCast(d, hn::IfThenElseZero(in, hn::Shr(hn::BitCast(du, x), amount)));
+    const auto bits = hn::BitCast(du, x);
+    const auto shifted = kLeft ? hn::Shl(bits, amount) : hn::Shr(bits, amount);
+    return hn::BitCast(d, hn::IfThenElseZero(in, shifted));
   }
 };
 
@@ -230,8 +223,8 @@ template <class T>
 BlockFn FindNarrow(const BlockKey& key) {
   using U = std::make_unsigned_t<T>;
   const unsigned u = key.uniform;
-  if (key.opcode == Opcode::kShiftLeft) return PickBinary<U, IntShiftLeft>(u);
-  if (key.opcode == Opcode::kShiftRightLogical) return PickBinary<U, IntShiftRightLogical>(u);
+  if (key.opcode == Opcode::kShiftLeft) return PickBinary<U, IntShift<true>>(u);
+  if (key.opcode == Opcode::kShiftRightLogical) return PickBinary<U, IntShift<false>>(u);
   if (key.opcode == Opcode::kShiftRightArithmetic) return PickScalarBinary<T, ScalarShiftRightArithmetic>(u);
   return FindPlain<T>(key);
 }

@@ -201,36 +201,44 @@ void ReplaceLoop(std::byte* out_bytes, const int64_t* starts, const std::byte* u
 }
 
 template <class S>
-ScatterElementsFn FindOfStorage(Opcode op) {
+ScatterElementsFn FindOfFloat(Opcode op) {
   if (op == Opcode::kAdd) return &ScatterLoop<Opcode::kAdd, S>;
   if (op == Opcode::kMultiply) return &ScatterLoop<Opcode::kMultiply, S>;
   if (op == Opcode::kMaximum) return &ScatterLoop<Opcode::kMaximum, S>;
   if (op == Opcode::kMinimum) return &ScatterLoop<Opcode::kMinimum, S>;
-  if constexpr (std::is_integral_v<typename S::Computed>) {
-    if (op == Opcode::kAnd) return &ScatterLoop<Opcode::kAnd, S>;
-    if (op == Opcode::kOr) return &ScatterLoop<Opcode::kOr, S>;
-  }
   return nullptr;
+}
+template <class T>
+ScatterElementsFn FindExtremum(Opcode op) {
+  return op == Opcode::kMaximum ? &ScatterLoop<Opcode::kMaximum, Plain<T>> : &ScatterLoop<Opcode::kMinimum, Plain<T>>;
+}
+// Signed numbers are the same bits but where they are compared.
+template <class Unsigned>
+ScatterElementsFn FindOfInteger(Opcode op, bool is_signed) {
+  using S = Plain<Unsigned>;
+  if (op == Opcode::kAdd) return &ScatterLoop<Opcode::kAdd, S>;
+  if (op == Opcode::kMultiply) return &ScatterLoop<Opcode::kMultiply, S>;
+  if (op == Opcode::kAnd) return &ScatterLoop<Opcode::kAnd, S>;
+  if (op == Opcode::kOr) return &ScatterLoop<Opcode::kOr, S>;
+  if (op != Opcode::kMaximum && op != Opcode::kMinimum) return nullptr;
+  return is_signed ? FindExtremum<std::make_signed_t<Unsigned>>(op) : FindExtremum<Unsigned>(op);
 }
 ScatterElementsFn FindElements(Opcode op, ElementType storage) {
   if (storage == ElementType::kPred) {
     // 0 and 1: the sum is the maximum, the product the minimum.
     if (op == Opcode::kAdd) op = Opcode::kMaximum;
     if (op == Opcode::kMultiply) op = Opcode::kMinimum;
-    return FindOfStorage<Plain<uint8_t>>(op);
+    return FindOfInteger<uint8_t>(op, false);
   }
-  if (storage == ElementType::kS8) return FindOfStorage<Plain<int8_t>>(op);
-  if (storage == ElementType::kU8) return FindOfStorage<Plain<uint8_t>>(op);
-  if (storage == ElementType::kS16) return FindOfStorage<Plain<int16_t>>(op);
-  if (storage == ElementType::kU16) return FindOfStorage<Plain<uint16_t>>(op);
-  if (storage == ElementType::kS32) return FindOfStorage<Plain<int32_t>>(op);
-  if (storage == ElementType::kU32) return FindOfStorage<Plain<uint32_t>>(op);
-  if (storage == ElementType::kS64) return FindOfStorage<Plain<int64_t>>(op);
-  if (storage == ElementType::kU64) return FindOfStorage<Plain<uint64_t>>(op);
-  if (storage == ElementType::kBF16) return FindOfStorage<Bfloat>(op);
-  if (storage == ElementType::kF32) return FindOfStorage<Plain<float>>(op);
+  const bool is_signed = IsSigned(storage);
+  if (storage == ElementType::kS8 || storage == ElementType::kU8) return FindOfInteger<uint8_t>(op, is_signed);
+  if (storage == ElementType::kS16 || storage == ElementType::kU16) return FindOfInteger<uint16_t>(op, is_signed);
+  if (storage == ElementType::kS32 || storage == ElementType::kU32) return FindOfInteger<uint32_t>(op, is_signed);
+  if (storage == ElementType::kS64 || storage == ElementType::kU64) return FindOfInteger<uint64_t>(op, is_signed);
+  if (storage == ElementType::kBF16) return FindOfFloat<Bfloat>(op);
+  if (storage == ElementType::kF32) return FindOfFloat<Plain<float>>(op);
 #if HWY_HAVE_FLOAT64
-  if (storage == ElementType::kF64) return FindOfStorage<Plain<double>>(op);
+  if (storage == ElementType::kF64) return FindOfFloat<Plain<double>>(op);
 #endif
   return nullptr;
 }
