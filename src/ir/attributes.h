@@ -3,10 +3,12 @@
 // Dimension numbers are logical. Nothing here is checked against operand ranks; the shape rules do that.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -242,7 +244,7 @@ struct ResultAccuracyAttributes {
   friend bool operator==(const ResultAccuracyAttributes&, const ResultAccuracyAttributes&) = default;
 };
 
-using Attributes =
+using AnyAttributes =
     std::variant<NoAttributes, ParameterAttributes, ConstantAttributes, IotaAttributes, DimensionsAttributes,
                  CompareAttributes, SliceAttributes, DynamicSliceAttributes, PadAttributes, DotAttributes,
                  RaggedDotAttributes, ConvolutionAttributes, WindowAttributes, GatherAttributes, ScatterAttributes,
@@ -251,5 +253,21 @@ using Attributes =
                  BatchNormAttributes, ReducePrecisionAttributes, TupleIndexAttributes, FusionAttributes, CallAttributes,
                  WhileAttributes, CollectiveAttributes, ChannelAttributes, InfeedAttributes, AsyncAttributes,
                  DomainAttributes, CustomCallAttributes, ResultAccuracyAttributes>;
+
+// One of these. A class, so that copies, moves and destructors of 37 structs are compiled once and not in every file.
+class Attributes : public AnyAttributes {
+ public:
+  Attributes() noexcept;
+  template <typename T>
+    requires(!std::derived_from<std::remove_cvref_t<T>, AnyAttributes>)
+  Attributes(T&& value)  // NOLINT: each of the structs is attributes
+      : AnyAttributes(std::in_place_type<std::remove_cvref_t<T>>, std::forward<T>(value)) {}
+  Attributes(const Attributes& other);
+  Attributes(Attributes&& other) noexcept;
+  Attributes& operator=(const Attributes& other);
+  Attributes& operator=(Attributes&& other) noexcept;
+  ~Attributes();
+  friend bool operator==(const Attributes& a, const Attributes& b);
+};
 
 }  // namespace krafla
