@@ -70,14 +70,16 @@ std::string Format(std::format_string<Args...> format, Args&&... args) {
   return FormatMessage(format.get(), std::make_format_args(args...));
 }
 
+// The same for errors: of each call there is only what brings its arguments together.
+Failure FormatError(StatusCode code, std::string_view format, std::format_args args);
 template <typename... Args>
 Failure MakeError(StatusCode code, std::format_string<Args...> format, Args&&... args) {
-  return Failure(Status(code, FormatMessage(format.get(), std::make_format_args(args...))));
+  return FormatError(code, format.get(), std::make_format_args(args...));
 }
-#define KRAFLA_DEFINE_ERROR(Name)                                               \
-  template <typename... Args>                                                   \
-  Failure Name(std::format_string<Args...> format, Args&&... args) {            \
-    return MakeError(StatusCode::k##Name, format, std::forward<Args>(args)...); \
+#define KRAFLA_DEFINE_ERROR(Name)                                                          \
+  template <typename... Args>                                                              \
+  Failure Name(std::format_string<Args...> format, Args&&... args) {                       \
+    return FormatError(StatusCode::k##Name, format.get(), std::make_format_args(args...)); \
   }
 KRAFLA_DEFINE_ERROR(InvalidArgument)
 KRAFLA_DEFINE_ERROR(DeadlineExceeded)

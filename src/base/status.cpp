@@ -30,6 +30,10 @@ std::string_view StatusCodeName(StatusCode code) {
 
 std::string FormatMessage(std::string_view format, std::format_args args) { return std::vformat(format, args); }
 
+Failure FormatError(StatusCode code, std::string_view format, std::format_args args) {
+  return Failure(Status(code, FormatMessage(format, args)));
+}
+
 std::string Status::ToString() const {
   std::string out = Format("{}: {}", StatusCodeName(code_), message_);
   for (const std::string& line : context_) out += "\n  " + line;
