@@ -62,15 +62,7 @@ class JsonReader {
 
   template <typename T>
   Result<> Read(std::string_view text, T& value) const {
-    // No such text nests deeper than 4; the parser itself does without recursion, its values do not.
-    int depth = 0, deepest = 0;
-    for (char c : text) {
-      if (c == '[' || c == '{') deepest = std::max(deepest, ++depth);
-      if (c == ']' || c == '}') --depth;
-    }
-    if (deepest > 64) return InvalidArgument("A {} nests {} levels deep; the limit is 64.", what_, deepest);
-    const Json parsed = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (parsed.is_discarded()) return InvalidArgument("The text of a {} is not JSON.", what_);
+    KRAFLA_ASSIGN(const Json parsed, Parse(text));
     return Field(parsed, Format("The {}", what_), value);
   }
 
@@ -119,26 +111,34 @@ class JsonReader {
     return {};
   }
 
+  // What a struct's fields have in common, and what its object's keys are told from.
+  struct Members {
+    const Json& json;
+    const std::string& where;
+    std::set<std::string_view> known = {};
+    Result<> status = {};
+
+    // The value of a field; null: there is none, or an earlier one was wrong.
+    const Json* Find(const char* name);
+    std::string Where(const char* name) const;
+    // That no key is left over.
+    Result<> Finish();
+  };
+
   template <typename T>
   Result<> Object(const Json& json, const std::string& where, T& value) const {
     if (!json.is_object()) return InvalidArgument("{} is not an object.", where);
-    std::set<std::string> known;
-    Result<> status;
+    Members members{json, where};
     VisitFields(value, [&](const char* name, auto& field, auto... range) {
-      known.insert(name);
-      auto it = json.find(name);
-      if (!status || it == json.end()) return;
-      const std::string here = where + "." + name;
-      status = Field(*it, here, field);
+      const Json* found = members.Find(name);
+      if (found == nullptr) return;
+      const std::string here = members.Where(name);
+      members.status = Field(*found, here, field);
       if constexpr (sizeof...(range) > 0) {
-        if (status) status = Within(field, here, range...);
+        if (members.status) members.status = Within(field, here, range...);
       }
     });
-    KRAFLA_TRY(std::move(status));
-    for (const auto& [key, unused] : json.items()) {
-      if (!known.contains(key)) return InvalidArgument("{} has the unknown key '{}'.", where, key);
-    }
-    return {};
+    return members.Finish();
   }
 
   template <typename T>
@@ -151,9 +151,8 @@ class JsonReader {
                            range.power_of_two ? "a power of two " : "", range.least, range.most);
   }
 
-  static std::string Text(const Json& json) {
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 200);
-  }
+  Result<Json> Parse(std::string_view text) const;
+  static std::string Text(const Json& json);
 
   std::string_view what_;
 };
