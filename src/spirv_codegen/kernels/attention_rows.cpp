@@ -42,9 +42,8 @@ class AttentionRows {
                   groups = Product(k_.scores->batch) * row_blocks;
     KRAFLA_ASSIGN(const Grid grid, FoldGrid(groups, w_.profile));
     const Value group = GroupNumber(b_, grid);
-    const auto body = [&] { EmitGroup(b_.UDiv(group, U(row_blocks)), b_.UMod(group, U(row_blocks))); };
-    if (grid.exact) body();
-    else b_.If(b_.Compare(Cmp::kULt, group, U(groups)), body);
+    ForItem(b_, grid.exact, group, groups,
+            [&] { EmitGroup(b_.UDiv(group, U(row_blocks)), b_.UMod(group, U(row_blocks))); });
     return EmittedDispatch{0, grid.size, {}};
   }
 

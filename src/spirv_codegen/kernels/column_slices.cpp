@@ -112,8 +112,7 @@ Result<EmittedDispatch> EmitColumnSlices(KernelWriter& w, const TileProblem& p, 
     const Value row = b.Select(has_row, slice, u(0));
     operands.finish(batch, row, column, b.LoadShared(shared, kind, 4, place(row, u(0))), has_row);
   };
-  if (grid.exact) body();
-  else b.If(b.Compare(Cmp::kULt, group, u(items)), body);
+  ForItem(b, grid.exact, group, items, body);
   return EmittedDispatch{0, grid.size, {}};
 }
 

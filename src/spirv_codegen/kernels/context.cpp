@@ -64,6 +64,11 @@ Value GroupNumber(Builder& b, const Grid& grid) {
   return b.Add(b.Mul(b.WorkgroupId(1), b.U32(grid.size[0])), b.WorkgroupId(0));
 }
 
+void ForItem(Builder& b, bool exact, Value number, int64_t items, const std::function<void()>& body) {
+  if (exact) body();
+  else b.If(b.Compare(Cmp::kULt, number, b.U32(static_cast<uint32_t>(items))), body);
+}
+
 uint32_t FixedSubgroupSize(const DeviceProfile& profile, uint32_t wanted) {
   const DeviceLimits& limits = profile.limits;
   if (!profile.subgroup.basic || !profile.subgroup.shuffle || limits.subgroup_size < 2) return 0;

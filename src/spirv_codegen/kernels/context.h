@@ -51,6 +51,8 @@ struct Grid {
 Result<Grid> FoldGrid(int64_t groups, const DeviceProfile& profile);
 // The number of this workgroup in a grid made by FoldGrid.
 Value GroupNumber(Builder& b, const Grid& grid);
+// body(), where `number` is one of `items`; `exact`: no other number comes here.
+void ForItem(Builder& b, bool exact, Value number, int64_t items, const std::function<void()>& body);
 
 // The subgroup size that a kernel may count on: one that the pipeline requires, where the device can do that (`wanted`,
 // if the device has that size, else its default), else the only size that the device has; 0 where there is neither.

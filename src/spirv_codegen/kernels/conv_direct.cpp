@@ -257,11 +257,7 @@ Result<EmittedProgram> EmitProducts(const plan::KernelPlan& plan, const ConvProb
   Builder& b = w.b;
   DirectSums sums(w, plan, p, tile, parts, epilogue);
   const Value item = b.Add(b.Mul(GroupNumber(b, grid), b.U32(local)), b.LocalIndex());
-  if (grid.exact && items % local == 0) {
-    sums.Emit(item);
-  } else {
-    b.If(b.Compare(Cmp::kULt, item, b.U32(static_cast<uint32_t>(items))), [&] { sums.Emit(item); });
-  }
+  ForItem(b, grid.exact && items % local == 0, item, items, [&] { sums.Emit(item); });
   out.kernels.push_back(w.Finish({local, 1, 1}, tile.width == 4 ? "conv.direct.vec4" : "conv.direct"));
   out.dispatches.push_back({0, grid.size, {}});
   return out;

@@ -190,11 +190,7 @@ class CoopTile {
       Sum();
       Finish();
     };
-    if (grid.exact) {
-      body();
-    } else {
-      b_.If(b_.Compare(Cmp::kULt, group, U(groups)), body);
-    }
+    ForItem(b_, grid.exact, group, groups, body);
     return EmittedDispatch{0, grid.size, {}};
   }
 

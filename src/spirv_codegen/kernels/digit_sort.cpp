@@ -92,8 +92,7 @@ Result<int> DigitSort::FinishWorkers(Kernel& k, int64_t chunks, std::string vari
   if (own_chunks_) return FinishItems(k, workers, std::move(variant), with);
   KRAFLA_ASSIGN(Grid grid, FoldGrid(workers, profile_));
   const Value worker = GroupNumber(k.b, grid);
-  if (grid.exact) with(worker);
-  else k.b.If(k.b.Compare(Cmp::kULt, worker, k.U32(workers)), [&] { with(worker); });
+  ForItem(k.b, grid.exact, worker, workers, [&] { with(worker); });
   return Add(k, grid, lanes_, std::move(variant));
 }
 

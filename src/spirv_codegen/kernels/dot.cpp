@@ -207,11 +207,7 @@ Result<EmittedDispatch> EmitRows(KernelWriter& w, const DotProblem& p, int tile_
       operands.finish(batch, r, column, sum, when);
     }
   };
-  if (grid.exact && items % per_group == 0) {
-    body();
-  } else {
-    b.If(b.Compare(Cmp::kULt, item, u(items)), body);
-  }
+  ForItem(b, grid.exact && items % per_group == 0, item, items, body);
   return EmittedDispatch{0, grid.size, {}};
 }
 

@@ -49,13 +49,7 @@ Result<EmittedProgram> EmitLoop(const plan::KernelPlan& plan, const plan::LoopKe
     lowering.SetLinear(b.Mul(number, b.U32(static_cast<uint32_t>(width))), 0, inner + 1);
     lowering.EmitStores();
   };
-  auto guarded = [&](Value number) {
-    if (exact) {
-      item(number);
-    } else {
-      b.If(b.Compare(Cmp::kULt, number, b.U32(static_cast<uint32_t>(items))), [&] { item(number); });
-    }
-  };
+  auto guarded = [&](Value number) { ForItem(b, exact, number, items, [&] { item(number); }); };
   if (turns == 1) {
     guarded(first);
   } else {

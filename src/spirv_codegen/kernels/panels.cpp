@@ -32,11 +32,7 @@ class PanelProduct {
     const int64_t groups = p_.batch * panels_ * row_blocks_;
     KRAFLA_ASSIGN(Grid grid, FoldGrid(groups, w_.profile));
     const Value group = GroupNumber(b_, grid);
-    if (grid.exact) {
-      EmitGroup(group);
-    } else {
-      b_.If(b_.Compare(Cmp::kULt, group, U(groups)), [&] { EmitGroup(group); });
-    }
+    ForItem(b_, grid.exact, group, groups, [&] { EmitGroup(group); });
     return EmittedDispatch{0, grid.size, {}};
   }
 
@@ -198,11 +194,7 @@ Result<EmittedDispatch> EmitPack(KernelWriter& w, const TileProblem& p, const Ti
       w.buffers.StoreWords(packed_binding, at, b.Bitcast(rows[i], Kind::kU32));
     }
   };
-  if (items % local == 0 && grid.exact) {
-    body();
-  } else {
-    b.If(b.Compare(Cmp::kULt, item, u(items)), body);
-  }
+  ForItem(b, grid.exact && items % local == 0, item, items, body);
   return EmittedDispatch{0, grid.size, {}};
 }
 

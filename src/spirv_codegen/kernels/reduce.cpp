@@ -37,13 +37,7 @@ Result<EmittedDispatch> OverItems(KernelWriter& w, const ReduceChoice& c, const 
   const bool exact = grid.exact && items % (per_group * turns) == 0;
   Value lane = per_invocation ? b.LocalIndex() : c.owner == RowOwner::kSubgroup ? b.SubgroupId() : b.U32(0);
   const Value first = b.Add(b.Mul(GroupNumber(b, grid), b.U32(static_cast<uint32_t>(per_group * turns))), lane);
-  auto guarded = [&](Value item) {
-    if (exact) {
-      body(item);
-    } else {
-      b.If(b.Compare(Cmp::kULt, item, b.U32(static_cast<uint32_t>(items))), [&] { body(item); });
-    }
-  };
+  auto guarded = [&](Value item) { ForItem(b, exact, item, items, [&] { body(item); }); };
   b.For(b.U32(0), b.U32(static_cast<uint32_t>(turns * per_group)), b.U32(static_cast<uint32_t>(per_group)),
         [&](Value offset) { guarded(b.Add(first, offset)); });
   return EmittedDispatch{0, grid.size, {}};

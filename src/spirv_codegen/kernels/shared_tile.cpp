@@ -30,11 +30,7 @@ class SharedTileProduct {
     a_tile_ = b_.SharedArray(kind_, 4, static_cast<uint32_t>(o_.depth * o_.rows / 4));
     b_tile_ = b_.SharedArray(kind_, 4, static_cast<uint32_t>(o_.depth * o_.columns / 4));
     id_ = b_.LocalIndex();
-    if (grid.exact) {
-      EmitGroup(group);
-    } else {
-      b_.If(b_.Compare(Cmp::kULt, group, U(groups)), [&] { EmitGroup(group); });
-    }
+    ForItem(b_, grid.exact, group, groups, [&] { EmitGroup(group); });
     return EmittedDispatch{0, grid.size, {}};
   }
 
