@@ -64,12 +64,12 @@ function(krafla_room name)
   add_library(krafla_${name} STATIC ${sources})
   target_link_libraries(krafla_${name} PUBLIC krafla_flags ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE_DEPENDS})
   # Rooms that have no implicit conversion which may lose a value, so that they stay so. Clang's option asks for more.
-  if(name MATCHES "^(base|numerics|device|collectives)$" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  if(name MATCHES "^(base|numerics|device|ir|hlo_io|transport|collectives|vk_runtime|api)$" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(krafla_${name} PRIVATE -Wconversion)
   endif()
   if(NOT name STREQUAL "base" AND NOT KRAFLA_SANITIZE)
     # Rooms that see the IR share its headers too, parsed once.
-    if(name MATCHES "^(ir|builder|hlo_io|onnx|recorded|evaluator|passes|plan|spirv_codegen|vk_runtime|api)$")
+    if(name MATCHES "^(device|ir|builder|hlo_io|onnx|recorded|evaluator|passes|plan|spirv_codegen|vk_runtime|api)$")
       # They run once a program, or wait for a driver: -O1 saves more time in every build than it costs in any run.
       target_compile_options(krafla_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
       target_precompile_headers(krafla_${name} REUSE_FROM krafla_ir_headers_once)

@@ -119,7 +119,6 @@ class InlineVector {
     return data() + at;
   }
 
-  operator std::span<const T>() const { return {data(), size_}; }  // NOLINT: a vector is viewed freely
   std::span<const T> span() const { return {data(), size_}; }
 
   friend bool operator==(const InlineVector& a, const InlineVector& b) {

@@ -32,7 +32,6 @@ class Span {
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   const T& operator[](std::size_t i) const { return data_[i]; }
-  operator std::span<const T>() const { return {data_, size_}; }  // NOLINT: views convert
 
  private:
   const T* data_ = nullptr;
