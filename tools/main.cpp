@@ -262,8 +262,8 @@ struct Commands {
     cmd->add_option("--passes", opt.passes, "run these passes, in this order, instead of the pipeline")
         ->type_name("NAMES");
     cmd->add_flag("--list-passes", opt.list_passes, "list the passes")->excludes(module);
-    cmd->add_option("--stage", opt.stage, "parsed, optimized, plan or spirv")
-        ->check(CLI::IsMember({"parsed", "optimized", "plan", "spirv"}));
+    cmd->add_option("--stage", opt.stage, "parsed, partitioned, optimized, plan or spirv")
+        ->check(CLI::IsMember({"parsed", "partitioned", "optimized", "plan", "spirv"}));
     cmd->add_option("-o", opt.output, "write to this file (spirv: this folder) instead of standard output")
         ->type_name("FILE");
     CLI::Option* emit = cmd->add_option("--emit", opt.emit, "hlo or proto")->check(CLI::IsMember({"hlo", "proto"}));

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "api/feature_names.h"
 #include "api/front_end.h"
@@ -12,6 +13,7 @@
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "ir/verifier.h"
 #include "passes/pipeline.h"
+#include "passes/spmd/spmd_partitioner.h"
 #include "plan/planner.h"
 #include "spirv_files.h"
 
@@ -57,6 +59,36 @@ Result<> WriteModule(const Module& module, const OptOptions& options) {
   return Write(options.output, proto);
 }
 
+// Where the partitioner had no rule for blocks, and how many bytes each device gets from others for it: as comments in
+// front of the module. A place in a loop counts once.
+std::string GathersText(const Module& module, const SpmdShardings& shardings) {
+  const std::set<int64_t> gathers(shardings.gathers.begin(), shardings.gathers.end());
+  std::string out;
+  int64_t places = 0, total = 0;
+  for (const auto& c : module.computations())
+    for (const auto& i : c->instructions()) {
+      if (i->opcode() != Opcode::kAllGather) continue;
+      const auto channel = i->attr<CollectiveAttributes>().channel_id;
+      if (!channel || !gathers.contains(*channel)) continue;
+      const int64_t bytes = i->shape().byte_size() - i->operand(0)->shape().byte_size();
+      out += Format("// {} puts {} together: {} bytes a device\n", Describe(*i), i->shape().ToString(false), bytes);
+      ++places;
+      total += bytes;
+    }
+  return out + Format("// {} arrays are put together, {} bytes a device\n", places, total);
+}
+
+Result<> ShowPartitioned(Module& module, const OptOptions& options) {
+  KRAFLA_TRY(Verify(module));
+  PassOptions passes;
+  passes.disabled = {options.disabled.begin(), options.disabled.end()};
+  KRAFLA_ASSIGN(const std::optional<SpmdShardings> shardings, PartitionModule(module, passes));
+  const std::string dead[] = {"dce"};
+  KRAFLA_TRY(RunPasses(module, dead, passes));
+  if (!shardings) return Write(options.output, "// The module needs no partitioning\n" + PrintModule(module));
+  return Write(options.output, GathersText(module, *shardings) + PrintModule(module));
+}
+
 // `device`: null: none was asked for.
 Result<> Show(const OptOptions& options, const DeviceDescription* device) {
   KRAFLA_ASSIGN(std::unique_ptr<Module> module, LoadModule(options.module, options.shapes));
@@ -67,6 +99,7 @@ Result<> Show(const OptOptions& options, const DeviceDescription* device) {
     KRAFLA_TRY(Verify(*module));
     return WriteModule(*module, options);
   }
+  if (options.stage == "partitioned") return ShowPartitioned(*module, options);
   CompileOptions compile;
   compile.disabled = {options.disabled.begin(), options.disabled.end()};
   compile.for_group = true;  // a program of several devices is shown as each of them has it

@@ -121,6 +121,15 @@ const Program kPrograms[] = {
      "k = f32[3,3,8,2] slice(e), slice={[0:3], [0:3], [0:8], [0:2]}\n"
      "ROOT r = f32[4,4,4,2] convolution(d, k), window={size=3x3 pad=1_1x1_1}, "
      "dim_labels=b01f_01io->b01f"},
+    {"convolution_strided",
+     "k = f32[2,4,8,2] slice(e), slice={[0:2], [0:4], [0:8], [0:2]}\n"
+     "ROOT r = f32[4,2,2,2] convolution(d, k), window={size=2x4 stride=2x2 pad=0_0x1_1}, "
+     "dim_labels=b01f_01io->b01f"},
+    {"window_same",
+     "z = f32[] constant(-5)\n ROOT r = f32[4,8] reduce-window(a, z), window={size=1x4 pad=0_0x2_1}, to_apply=larger"},
+    {"window_strided",
+     "z = f32[] constant(2)\n ROOT r = f32[2,4] reduce-window(a, z), window={size=2x3 stride=2x2 pad=0_0x1_0}, "
+     "to_apply=larger"},
     {"convolution_kernel",
      "ROOT r = f32[8,3,3,8] convolution(d, d), window={size=4x4 pad=1_1x1_1}, "
      "dim_labels=f01b_i01o->b01f"},
@@ -433,76 +442,6 @@ TEST_F(Spmd, FreeAxesOfAManualRegion) {
       EXPECT_EQ(results[0], *BlockOf(literal({4, 8}, squares), first, d));
       EXPECT_EQ(results[1], *BlockOf(literal({8}, sums), second, d));
     }
-  }
-}
-
-// A chain of operations on positions, scalars and constants of which each device keeps a block is made for that block.
-TEST_F(Spmd, NobodyMakesAnArrayToKeepAPartOfIt) {
-  auto module = ParseHloText(R"(HloModule m, num_partitions=4
-ENTRY main {
-  key = u32[2] parameter(0), sharding={replicated}
-  x = f32[64,3] parameter(1), sharding={devices=[4,1]<=[4]}
-  first = u32[1] slice(key), slice={[0:1]}
-  k = u32[] reshape(first)
-  ks = u32[192] broadcast(k), dimensions={}
-  i = u32[192] iota(), iota_dimension=0
-  j = u32[192] xor(i, ks)
-  t = u32[192] multiply(j, j)
-  bits = u32[64,3] reshape(t)
-  f = f32[64,3] convert(bits)
-  ROOT r = f32[64,3] add(f, x)
-})",
-                             "test");
-  ASSERT_TRUE(module) << module.error().message();
-  auto shardings = PartitionModule(**module);
-  ASSERT_TRUE(shardings) << shardings.error().message();
-  ASSERT_TRUE(*shardings);
-  const Instruction* root = (*module)->entry()->root();
-  EXPECT_EQ(root->shape().dims(), (Dims{16, 3}));
-  std::vector<const Instruction*> needed{root};
-  for (std::size_t n = 0; n < needed.size(); ++n) {
-    EXPECT_LE(needed[n]->shape().element_count(), 48) << needed[n]->name();
-    for (const Instruction* o : needed[n]->operands())
-      if (std::ranges::find(needed, o) == needed.end()) needed.push_back(o);
-  }
-  EXPECT_GT(needed.size(), 8u);
-}
-
-// Nor are many matrices put together to decompose some of them: where the call is one of ours, and where JAX says it.
-TEST_F(Spmd, DecompositionsStayWhereTheirMatricesAre) {
-  for (const char* call : {R"(custom_call_target="LuDecomposition")",
-                           R"(custom_call_target="mine", frontend_attributes={num_batch_dims="2"})"}) {
-    auto module = ParseHloText(Replaced(R"(HloModule m, num_partitions=4
-ENTRY main {
-  x = f32[4,8,5,3] parameter(0), sharding={devices=[2,2,1,1]<=[4]}
-  r = (f32[4,8,5,3], s32[4,8,3], s32[4,8,5]) custom-call(x), CALL
-  a = f32[4,8,5,3] get-tuple-element(r), index=0
-  b = s32[4,8,5] get-tuple-element(r), index=2
-  ROOT t = (f32[4,8,5,3], s32[4,8,5]) tuple(a, b)
-})",
-                                        "CALL", call),
-                               "test");
-    ASSERT_TRUE(module) << module.error().message();
-    auto shardings = PartitionModule(**module);
-    ASSERT_TRUE(shardings && *shardings);
-    EXPECT_EQ((**shardings).results, (std::vector<std::string>{"{devices=[2,2,1,1]<=[4]}", "{devices=[2,2,1]<=[4]}"}))
-        << call;
-    for (const auto& i : (*module)->entry()->instructions())
-      EXPECT_FALSE(HasTrait(i->opcode(), op_trait::kCollective)) << call;
-  }
-  // What is said and does not fit is as if nobody had said it.
-  for (const char* said : {"5", "-1", "two", "1x", "9223372036854775808", ""}) {
-    auto module = ParseHloText(Replaced(R"(HloModule m, num_partitions=4
-ENTRY main {
-  x = f32[4,8] parameter(0), sharding={devices=[4,1]<=[4]}
-  ROOT r = f32[4] custom-call(x), custom_call_target="mine", frontend_attributes={num_batch_dims="SAID"}
-})",
-                                        "SAID", said),
-                               "test");
-    ASSERT_TRUE(module) << module.error().message();
-    auto shardings = PartitionModule(**module);
-    ASSERT_TRUE(shardings && *shardings) << said;
-    EXPECT_EQ((*module)->entry()->root()->operand(0)->shape().dims(), (Dims{4, 8})) << said;
   }
 }
 

@@ -374,6 +374,17 @@ func.func @wrong() {
         for stage in ("parsed", "optimized", "plan"):
             out = krafla("opt", MLP / "module.hlo", "--stage", stage)
             self.assertEqual(out.returncode, 0, out.stderr)
+        out = krafla("opt", ROOT / "tests/models/tp-mlp-auto-8-tiny/module.hlo", "--stage", "partitioned",
+                     "--partitions", "8")
+        self.assertRegex(out.stdout, r"// \d+ arrays are put together, \d+ bytes a device\n")
+        gathers = self.module("""HloModule gathers, num_partitions=4
+less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = pred[] compare(a, b), direction=LT }
+ENTRY e { x = f32[16] parameter(0), sharding={devices=[4]<=[4]} ROOT r = f32[16] sort(x), dimensions={0}, to_apply=less }
+""")
+        out = krafla("opt", gathers, "--stage", "partitioned")
+        self.assertIn("puts f32[16] together: 48 bytes a device", out.stdout)
+        self.assertIn("// 1 arrays are put together, 48 bytes a device", out.stdout)
+        self.assertEqual(krafla("opt", "-", "--stage", "parsed", input=out.stdout).returncode, 0)
         out = krafla("opt", "--list-passes")
         self.assertIn("dce", out.stdout)
         self.assertEqual(krafla("opt", MLP / "module.hlo", "--passes", "nonsense").returncode, 3)

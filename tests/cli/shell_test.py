@@ -42,7 +42,7 @@ class ShellTest(unittest.TestCase):
         self.assertEqual(self.complete("ins"), ["inspect"])
         self.assertEqual(self.complete("run", "--sa"), ["--save"])
         self.assertEqual(self.complete("bench", "-q", "--mi"), ["--min-time"])
-        self.assertEqual(set(self.complete("opt", "--stage", "")), {"parsed", "optimized", "plan", "spirv"})
+        self.assertEqual(set(self.complete("opt", "--stage", "")), {"parsed", "partitioned", "optimized", "plan", "spirv"})
         self.assertEqual(self.complete("run", "-d", "vul"), ["vulkan"])
         self.assertIn("coopmat", self.complete("run", "--disable", "coo"))
         self.assertIn("README.md", self.complete("run", "READ"))

@@ -38,7 +38,7 @@ Result<Value> Walk::StateOf(const Computation& body, Value init, const Region* r
   ++tried_loops_;
   KRAFLA_ASSIGN(Instruction * state, emitter.Materialize(init));
   Computation* made = module_.AddComputation(body.name());  // called by nothing
-  Emitter inner(module_, *made, &next_channel_);
+  Emitter inner(module_, *made, &channels_);
   KRAFLA_ASSIGN(Value argument, inner.TakeApart(AddParameter(*made, 0, state->shape()), init));
   KRAFLA_ASSIGN(Value out, Run(body, {std::move(argument)}, region, inner));
   made->set_root(made->instructions().front().get());
@@ -63,7 +63,7 @@ class Walk::Called {
         from_(from),
         region_(region),
         made_(walk.module_.AddComputation(from.name())),
-        emitter_(walk.module_, *made_, &walk.next_channel_) {}
+        emitter_(walk.module_, *made_, &walk.channels_) {}
 
   Emitter& emitter() { return emitter_; }
   // What it gives for its parameter, which lies as `like` does.

@@ -14,8 +14,8 @@ namespace {
 // Chains that are longer are cut where they end.
 constexpr int kMaxDepth = 400;
 
-// How the operand of a reshape has to be cut for its result to be cut by `dims`; nothing where no cut does that. A cut
-// dimension is the slowest of those that it melts or parts with.
+}  // namespace
+
 std::optional<std::vector<Split>> ThroughReshape(const Dims& from, const Dims& to, std::span<const Split> dims) {
   if (std::ranges::find(from, 0) != from.end()) return std::nullopt;
   std::vector<Split> out(from.size());
@@ -28,8 +28,6 @@ std::optional<std::vector<Split>> ThroughReshape(const Dims& from, const Dims& t
     }
   return out;
 }
-
-}  // namespace
 
 bool AnyCut(std::span<const Split> dims) {
   return std::ranges::any_of(dims, [](const Split& s) { return !s.whole(); });

@@ -52,6 +52,14 @@ int64_t Value::blocks() const {
 
 std::vector<Split> WholeDims(int64_t rank) { return std::vector<Split>(static_cast<std::size_t>(rank)); }
 
+Result<Shape> EvenBlock(const Shape& shape, std::span<const Split> dims) {
+  Dims local = shape.dims();
+  for (std::size_t d = 0; d < dims.size(); ++d) local[d] /= dims[d].count;
+  KRAFLA_ASSIGN(Shape out, Shape::MakeArray(shape.element_type(), local));
+  KRAFLA_TRY(out.SetLayout(shape.layout()));
+  return out;
+}
+
 std::vector<Split> Together(std::span<const Split> dims, std::span<const Split> unreduced) {
   std::vector<Split> out(dims.begin(), dims.end());
   out.insert(out.end(), unreduced.begin(), unreduced.end());
@@ -142,7 +150,7 @@ Result<CollectiveAttributes> Emitter::Groups(const Split& along, std::span<const
     blocks[static_cast<std::size_t>(along.of(d))].push_back(d);
   }
   CollectiveAttributes out;
-  out.channel_id = next_channel_++;
+  out.channel_id = channels_.next++;
   out.use_global_device_ids = true;
   for (int64_t replica = 0; replica < module_.replica_count; ++replica)
     for (const auto& [place, blocks] : members) {
@@ -165,6 +173,7 @@ Result<Instruction*> Emitter::Gather(Instruction* local, int64_t d, const Split&
                                      const Region* region) {
   KRAFLA_ASSIGN(CollectiveAttributes attributes, Groups(along, others, region));
   attributes.dimension = d;
+  channels_.gathers.push_back(*attributes.channel_id);
   KRAFLA_ASSIGN(Shape shape, [&]() -> Result<Shape> {
     Dims dims = local->shape().dims();
     dims[static_cast<std::size_t>(d)] *= along.count;  // a dimension of the whole program, but for padding
@@ -173,6 +182,19 @@ Result<Instruction*> Emitter::Gather(Instruction* local, int64_t d, const Split&
   Instruction* made = out_.Add(Opcode::kAllGather, std::move(shape), {local}, std::move(attributes));
   SayOrigin(made);
   return made;
+}
+
+Result<Instruction*> Emitter::Shift(Instruction* local, const Split& along, std::span<const Split> others,
+                                    const Region* region, bool forward) {
+  KRAFLA_ASSIGN(const CollectiveAttributes groups, Groups(along, others, region));
+  CollectiveAttributes attributes;
+  attributes.channel_id = groups.channel_id;
+  for (const std::vector<int64_t>& group : groups.replica_groups) {
+    if (group[0] >= module_.num_partitions) break;  // of another replica: pairs are of partitions, in each
+    for (std::size_t b = 0; b + 1 < group.size(); ++b)
+      attributes.source_target_pairs.emplace_back(group[forward ? b : b + 1], group[forward ? b + 1 : b]);
+  }
+  return Infer(Opcode::kCollectivePermute, {local}, std::move(attributes));
 }
 
 Result<Instruction*> Emitter::Sum(Instruction* partial, const Split& along, std::span<const Split> dims,
@@ -294,7 +316,7 @@ Result<Value> Emitter::Whole(Value value) {
 
 Result<Instruction*> Emitter::Broadcast(Instruction* value, int64_t device) {
   CollectiveAttributes attributes;
-  attributes.channel_id = next_channel_++;
+  attributes.channel_id = channels_.next++;
   std::vector<int64_t> group{device};
   for (int64_t d = 0; d < module_.num_partitions; ++d)
     if (d != device) group.push_back(d);

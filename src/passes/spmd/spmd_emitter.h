@@ -45,6 +45,8 @@ struct Value {
 };
 std::vector<Split> WholeDims(int64_t rank);
 bool AnyCut(std::span<const Split> dims);
+// The block of `shape` that a device has, in its layout; `dims` may be of the first dimensions only.
+Result<Shape> EvenBlock(const Shape& shape, std::span<const Split> dims);
 // All splits of an array that is cut by `dims` and in parts of a sum: those that a device's place depends on.
 std::vector<Split> Together(std::span<const Split> dims, std::span<const Split> unreduced);
 // A tuple whose elements have gone through `change`.
@@ -68,12 +70,20 @@ struct ReshapeGroup {
 };
 // Of shapes that have elements.
 std::vector<ReshapeGroup> ReshapeGroups(const Dims& from, const Dims& to);
+// How the operand of a reshape has to be cut for its result to be cut by `dims`; nothing where no cut does that. A cut
+// dimension is the slowest of those that it melts or parts with.
+std::optional<std::vector<Split>> ThroughReshape(const Dims& from, const Dims& to, std::span<const Split> dims);
+
+// The channels of the collectives that are emitted for a module.
+struct Channels {
+  int64_t next = 1;
+  std::vector<int64_t> gathers;  // those of all-gathers that put an array together
+};
 
 // Emits into one computation.
 class Emitter {
  public:
-  Emitter(Module& module, Computation& out, int64_t* next_channel)
-      : module_(module), out_(out), next_channel_(*next_channel) {}
+  Emitter(Module& module, Computation& out, Channels* channels) : module_(module), out_(out), channels_(*channels) {}
 
   Computation& out() { return out_; }
   // Where new instructions say they are from.
@@ -103,6 +113,12 @@ class Emitter {
                               const Region* region);
   // The blocks that this device has of a whole array (spmd_cut.cpp).
   Result<Instruction*> Cut(Instruction* whole, std::span<const Split> dims);
+  // Where this device's block of a dimension begins, an s32.
+  Result<Instruction*> Offset(const Split& split, int64_t block_size);
+  // From the device with the block in front of it along `along` to each; `forward` false: from the one behind. Zeros
+  // where there is none.
+  Result<Instruction*> Shift(Instruction* local, const Split& along, std::span<const Split> others,
+                             const Region* region, bool forward);
   // From one device to all.
   Result<Instruction*> Broadcast(Instruction* value, int64_t device);
   // Behind the end of dimension `d` zeros, up to `size`.
@@ -116,7 +132,6 @@ class Emitter {
 
  private:
   Result<CollectiveAttributes> Groups(const Split& along, std::span<const Split> others, const Region* region);
-  Result<Instruction*> Offset(const Split& split, int64_t block_size);
   // spmd_cut.cpp: whether an array is made of positions, scalars and constants, element by element.
   bool MadeOfNothing(const Instruction* i, int depth);
   // The block of an array, made of the blocks of its operands; null where it has to be cut out of the array.
@@ -126,7 +141,7 @@ class Emitter {
 
   Module& module_;
   Computation& out_;
-  int64_t& next_channel_;
+  Channels& channels_;
   const Instruction* origin_ = nullptr;
   Instruction* partition_id_ = nullptr;
   struct KnownOffset {

@@ -110,7 +110,7 @@ class Entry {
     const Computation& old = *module_.entry();
     for (Computation* c : ReachableComputations(module_)) KRAFLA_TRY(c->SortTopologically());
     Computation* made = module_.AddComputation(old.name());
-    Emitter emitter(module_, *made, walk_.next_channel());
+    Emitter emitter(module_, *made, walk_.channels());
     std::vector<Value> arguments;
     for (const Instruction* p : old.parameters()) {
       emitter.set_origin(p);
@@ -119,12 +119,14 @@ class Entry {
         return Failure(std::move(argument).error().WithContext(Format("while partitioning {}", Describe(*p))));
       arguments.push_back(std::move(*argument));
     }
-    KRAFLA_ASSIGN(Value result, walk_.Run(old, std::move(arguments), nullptr, emitter));
+    KRAFLA_ASSIGN(const std::vector<Sharding> wanted, ShardingsOf(*old.root(), meshes_, module_.num_partitions));
+    KRAFLA_ASSIGN(Value result, walk_.Run(old, std::move(arguments), nullptr, emitter, wanted));
     emitter.set_origin(old.root());
     KRAFLA_ASSIGN(Instruction * root, Root(*old.root(), std::move(result), emitter));
     made->set_root(root);
     module_.set_entry(made);
     KRAFLA_TRY(Header(old));
+    shardings_.gathers = walk_.channels()->gathers;
     return std::move(shardings_);
   }
 

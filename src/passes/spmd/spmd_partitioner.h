@@ -12,6 +12,8 @@ namespace krafla {
 // The shardings of the leaves of a program's parameters and of its result, as HLO text.
 struct SpmdShardings {
   std::vector<std::string> parameters, results;
+  // The channels of the all-gathers that put arrays together for want of a rule; some of these may be dead code.
+  std::vector<int64_t> gathers;
 };
 
 // The pass spmd_partitioner on a verified module, and what it made of the interface. Nothing where

@@ -82,20 +82,12 @@ class Rule {
     return value.local;
   }
 
-  static Result<Shape> Local(const Shape& shape, std::span<const Split> dims) {
-    Dims local = shape.dims();
-    for (std::size_t d = 0; d < dims.size(); ++d) local[d] /= dims[d].count;
-    KRAFLA_ASSIGN(Shape out, Shape::MakeArray(shape.element_type(), local));
-    KRAFLA_TRY(out.SetLayout(shape.layout()));
-    return out;
-  }
-
   // The results of an instruction, each cut by `dims`, and whole in dimensions behind those.
   Out Finish(std::vector<Instruction*> operands, Splits dims) {
     Value out;
     if (!i_.shape().IsTuple()) {
       dims.resize(At(i_.shape().rank()));
-      KRAFLA_ASSIGN(Shape shape, Local(i_.shape(), dims));
+      KRAFLA_ASSIGN(Shape shape, EvenBlock(i_.shape(), dims));
       out.local = emitter_.Clone(i_, std::move(shape), std::move(operands));
       out.dims = std::move(dims);
       out.region = region_;
@@ -103,7 +95,7 @@ class Rule {
     }
     std::vector<Shape> shapes;
     for (const Shape& s : i_.shape().tuple_elements()) {
-      KRAFLA_ASSIGN(Shape shape, Local(s, dims));
+      KRAFLA_ASSIGN(Shape shape, EvenBlock(s, dims));
       shapes.push_back(std::move(shape));
     }
     KRAFLA_ASSIGN(Shape tuple, Shape::MakeTuple(std::move(shapes)));
@@ -574,6 +566,14 @@ Result<std::optional<Value>> DoByBlocks(const Instruction& instruction, std::spa
     any |= !v.IsWhole();
   }
   if (!any || instruction.shape().IsDynamic()) return std::nullopt;
+  if (instruction.opcode() == Opcode::kGather) {
+    KRAFLA_ASSIGN(std::optional<Value> rows, LookUpInBlocks(instruction, operands, region, emitter));
+    if (rows) return rows;
+  }
+  if (instruction.opcode() == Opcode::kConvolution || instruction.opcode() == Opcode::kReduceWindow) {
+    KRAFLA_ASSIGN(std::optional<Value> windows, WindowsInBlocks(instruction, operands, region, emitter));
+    if (windows) return windows;
+  }
   return Rule(instruction, operands, region, parts, emitter).Apply();
 }
 

@@ -16,4 +16,12 @@ namespace krafla::spmd {
 Result<std::optional<Value>> DoByBlocks(const Instruction& instruction, std::span<const Value> operands,
                                         const Region* region, const std::vector<Split>& parts, Emitter& emitter);
 
+// A gather of rows along a dimension that is cut. Nothing where it is none, or where putting the table together is
+// less.
+Result<std::optional<Value>> LookUpInBlocks(const Instruction& gather, std::span<const Value> operands,
+                                            const Region* region, Emitter& emitter);
+// A convolution or a reduce-window over a dimension that is cut, where all blocks read equally far past their ends.
+Result<std::optional<Value>> WindowsInBlocks(const Instruction& instruction, std::span<const Value> operands,
+                                             const Region* region, Emitter& emitter);
+
 }  // namespace krafla::spmd

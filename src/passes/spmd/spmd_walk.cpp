@@ -9,14 +9,16 @@
 
 namespace krafla::spmd {
 
-Result<Value> Walk::Run(const Computation& from, std::vector<Value> arguments, const Region* region, Emitter& emitter) {
+Result<Value> Walk::Run(const Computation& from, std::vector<Value> arguments, const Region* region, Emitter& emitter,
+                        std::span<const Sharding> results) {
   constexpr int kMostCalls = 256;
   if (depth_ >= kMostCalls)
     return Unimplemented("Computations call each other deeper than the limit of {} of a program to be partitioned.",
                          kMostCalls);
   ++depth_;
-  Scope scope{{}, std::move(arguments), region, emitter, {}, {}};
+  Scope scope{{}, std::move(arguments), region, emitter, {}, {}, {}};
   KRAFLA_TRY(FindGroups(from, scope));
+  KRAFLA_ASSIGN(scope.wanted, FindWanted(from, results));
   for (const auto& i : from.instructions()) {
     emitter.set_origin(i.get());
     auto made = Step(*i, scope);
@@ -82,6 +84,7 @@ Result<Value> Walk::Step(const Instruction& i, Scope& scope) {
       scope.values.at(i.operand(o)) = operands[o];
     }
   }
+  KRAFLA_TRY(CutBefore(i, scope.wanted, operands, region, emitter));
   return Plain(i, std::move(operands), region, emitter);
 }
 

@@ -21,12 +21,15 @@ class Walk {
       : module_(module), options_(options), meshes_(std::move(meshes)) {}
 
   // Emits `from` on `arguments` into the emitter's computation; calls are put in their place.
-  // `region`: of what has no operands.
-  Result<Value> Run(const Computation& from, std::vector<Value> arguments, const Region* region, Emitter& emitter);
-  int64_t* next_channel() { return &next_channel_; }
+  // `region`: of what has no operands. `results`: how the leaves of the result are wanted; empty: nobody says.
+  Result<Value> Run(const Computation& from, std::vector<Value> arguments, const Region* region, Emitter& emitter,
+                    std::span<const Sharding> results = {});
+  Channels* channels() { return &channels_; }
   int64_t devices() const { return module_.num_partitions; }
 
  private:
+  // How all that reads a value wants it to be cut; only of those values that are.
+  using Wanted = std::unordered_map<const Instruction*, std::vector<Split>>;
   // One computation on its way.
   struct Scope {
     std::unordered_map<const Instruction*, Value> values;
@@ -36,6 +39,7 @@ class Walk {
     // The groups that an instruction is in, and the instructions of a group, in order.
     std::unordered_map<const Instruction*, std::vector<std::string>> groups;
     std::map<std::string, std::vector<const Instruction*>> members;
+    Wanted wanted;
   };
 
   Result<Value> Step(const Instruction& i, Scope& scope);
@@ -44,6 +48,14 @@ class Walk {
   Result<Value> OnBlocks(const Instruction& i, std::vector<Value> operands, const Region* region,
                          const std::vector<Split>& parts, Emitter& emitter);
   Result<Value> Barrier(const Instruction& i, std::vector<Value> operands, Emitter& emitter);
+
+  // spmd_backward.cpp
+  Result<Wanted> FindWanted(const Computation& from, std::span<const Sharding> results) const;
+  Result<std::optional<std::vector<Split>>> WantedBy(const Instruction& user, std::size_t operand,
+                                                     const Wanted& wanted) const;
+  // Cuts operands that are whole as the result is wanted.
+  Result<> CutBefore(const Instruction& i, const Wanted& wanted, std::vector<Value>& operands, const Region* region,
+                     Emitter& emitter) const;
 
   // spmd_control_flow.cpp
   class Called;
@@ -89,7 +101,7 @@ class Walk {
   SdyMeshes meshes_;
   std::deque<Region> regions_;
   std::map<std::string, std::vector<Split>> groups_;  // how the values of a group are cut, once that is known
-  int64_t next_channel_ = 1;
+  Channels channels_;
   int depth_ = 0;
   int tried_loops_ = 0;  // around what is being walked: loops whose body is walked to see what a turn makes
 };

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions and reduce-windows over dimensions that are cut: each device computes its block of the result, for which
+// it needs some rows of the blocks beside its own (a halo; XLA: ExchangeHalo,
+// xla/service/spmd/spmd_partitioner_util.cc). Neighbours send them; at the two ends stands what a window reads outside
+// of the array.
+#include <algorithm>
+
+#include "base/index.h"
+#include "ir/builder.h"
+#include "passes/spmd/spmd_rules.h"
+
+namespace krafla::spmd {
+namespace {
+
+using Splits = std::vector<Split>;
+
+// What a device's block of the result reads: `before` rows in front of its own block and `after` behind it. Fewer than
+// none: the first or last rows of its block are not read.
+struct Halo {
+  int64_t before = 0, after = 0;
+};
+
+// The same for all blocks, where each window moves on by as many rows as a result has blocks of input: then the block
+// of the result begins where that of the input does.
+std::optional<Halo> HaloOf(const WindowDim& w, int64_t input, int64_t result, const Split& split) {
+  if (w.base_dilation != 1 || input % split.count != 0 || result % split.count != 0 || input != result * w.stride)
+    return std::nullopt;
+  const int64_t block = input / split.count, reach = (w.size - 1) * w.window_dilation + 1;
+  const Halo out{w.padding_low, reach - w.stride - w.padding_low};
+  if (std::max(out.before, out.after) > block || std::min(out.before, out.after) < -block) return std::nullopt;
+  return out;
+}
+
+class WindowBlocks {
+ public:
+  WindowBlocks(const Instruction& instruction, std::span<const Value> operands, const Region* region, Emitter& emitter)
+      : i_(instruction),
+        operands_(operands),
+        region_(region),
+        emitter_(emitter),
+        devices_(instruction.parent()->parent()->num_partitions) {}
+
+  Result<std::optional<Value>> Convolution() {
+    const auto& a = i_.attr<ConvolutionAttributes>();
+    const Shape &input = i_.operand(0)->shape(), &made = i_.shape();
+    if (a.batch_group_count != 1) return std::nullopt;
+    Splits in = WholeDims(input.rank()), out = WholeDims(made.rank());
+    window_ = a.window;
+    in[At(a.input_batch)] = out[At(a.output_batch)] = operands_[0].dims[At(a.input_batch)];
+    for (std::size_t d = 0; d < window_.size(); ++d) Take(a.input_spatial[d], a.output_spatial[d], window_[d], in, out);
+    if (halos_.empty() || !Covers(in, region_, devices_)) return std::nullopt;
+    KRAFLA_ASSIGN(Value x, emitter_.Reshard(operands_[0], in));
+    for (const Cut& cut : halos_) { KRAFLA_ASSIGN(x, WithHalo(std::move(x), cut, nullptr)); }
+    KRAFLA_ASSIGN(Value kernel, emitter_.Whole(operands_[1]));
+    ConvolutionAttributes local = a;
+    local.window = window_;
+    return Made({x.local, kernel.local}, std::move(out), std::move(local));
+  }
+
+  Result<std::optional<Value>> ReduceWindow() {
+    if (i_.operand_count() != 2 || !i_.shape().IsArray()) return std::nullopt;
+    const Shape& input = i_.operand(0)->shape();
+    WindowAttributes local = i_.attr<WindowAttributes>();
+    window_ = local.window;
+    Splits in = operands_[0].dims, out = in;
+    for (int64_t d = 0; d < input.rank(); ++d) {
+      WindowDim& w = window_[At(d)];
+      if (w == WindowDim()) continue;
+      in[At(d)] = out[At(d)] = Split();
+      Take(d, d, w, in, out);
+    }
+    if (halos_.empty() || !Covers(in, region_, devices_)) return std::nullopt;
+    KRAFLA_ASSIGN(const Value init, emitter_.Whole(operands_[1]));
+    KRAFLA_ASSIGN(Value x, emitter_.Reshard(operands_[0], in));
+    for (const Cut& cut : halos_) { KRAFLA_ASSIGN(x, WithHalo(std::move(x), cut, init.local)); }
+    local.window = window_;
+    return Made({x.local, init.local}, std::move(out), std::move(local));
+  }
+
+ private:
+  struct Cut {
+    int64_t dim = 0;
+    Halo halo;
+  };
+
+  // Keeps dimension `from` cut, where it is, and so does the result's `to`; the window reads no further than what each
+  // device then has.
+  void Take(int64_t from, int64_t to, WindowDim& w, Splits& in, Splits& out) {
+    const Split& split = operands_[0].dims[At(from)];
+    if (split.whole()) return;
+    const std::optional<Halo> halo = HaloOf(w, i_.operand(0)->shape().dim(from), i_.shape().dim(to), split);
+    if (!halo) return;
+    in[At(from)] = out[At(to)] = split;
+    halos_.push_back({from, *halo});
+    w.padding_low = std::min<int64_t>(halo->before, 0);
+    w.padding_high = std::min<int64_t>(halo->after, 0);
+  }
+
+  // Rows of the block in front of (`forward`), or behind, the device's own.
+  Result<Instruction*> Neighbours(const Value& value, const Cut& cut, int64_t rows, bool forward,
+                                  Instruction* outside) {
+    const Shape& block = value.local->shape();
+    const Split& split = value.dims[At(cut.dim)];
+    SliceAttributes slice{Dims(At(block.rank()), 0), block.dims(), Dims(At(block.rank()), 1)};
+    if (forward) slice.starts[At(cut.dim)] = block.dim(cut.dim) - rows;
+    else slice.limits[At(cut.dim)] = rows;
+    KRAFLA_ASSIGN(Instruction * edge, emitter_.Infer(Opcode::kSlice, {value.local}, std::move(slice)));
+    Splits others = value.dims;
+    others[At(cut.dim)] = Split();
+    KRAFLA_ASSIGN(Instruction * came, emitter_.Shift(edge, split, others, region_, forward));
+    if (outside == nullptr) return came;
+    // Who has no neighbour there got zeros.
+    KRAFLA_ASSIGN(Instruction * place, emitter_.Offset(split, 1));
+    Instruction* last =
+        AddScalarConstant(emitter_.out(), ElementType::kS32, forward ? 0 : static_cast<double>(split.count - 1));
+    KRAFLA_ASSIGN(Instruction * at_end, emitter_.Infer(Opcode::kCompare, {place, last}, CompareAttributes{}));
+    const Dims& dims = came->shape().dims();
+    KRAFLA_ASSIGN(at_end, AddBroadcastScalar(emitter_.out(), at_end, dims));
+    KRAFLA_ASSIGN(Instruction * outsides, AddBroadcastScalar(emitter_.out(), outside, dims));
+    return emitter_.Infer(Opcode::kSelect, {at_end, outsides, came});
+  }
+
+  Result<Value> WithHalo(Value value, const Cut& cut, Instruction* outside) {
+    std::vector<Instruction*> parts;
+    if (cut.halo.before > 0) {
+      KRAFLA_ASSIGN(Instruction * part, Neighbours(value, cut, cut.halo.before, true, outside));
+      parts.push_back(part);
+    }
+    parts.push_back(value.local);
+    if (cut.halo.after > 0) {
+      KRAFLA_ASSIGN(Instruction * part, Neighbours(value, cut, cut.halo.after, false, outside));
+      parts.push_back(part);
+    }
+    if (parts.size() == 1) return value;
+    KRAFLA_ASSIGN(value.local, emitter_.Infer(Opcode::kConcatenate, std::move(parts), DimensionsAttributes{{cut.dim}}));
+    return value;
+  }
+
+  Result<std::optional<Value>> Made(std::vector<Instruction*> operands, Splits out, Attributes attributes) {
+    KRAFLA_ASSIGN(Shape shape, EvenBlock(i_.shape(), out));
+    Value made;
+    made.local = emitter_.Clone(i_, std::move(shape), std::move(operands));
+    made.local->set_attributes(std::move(attributes));
+    made.dims = std::move(out);
+    made.region = region_;
+    return made;
+  }
+
+  const Instruction& i_;
+  std::span<const Value> operands_;
+  const Region* region_;
+  Emitter& emitter_;
+  const int64_t devices_;
+  Window window_;
+  std::vector<Cut> halos_;
+};
+
+}  // namespace
+
+Result<std::optional<Value>> WindowsInBlocks(const Instruction& instruction, std::span<const Value> operands,
+                                             const Region* region, Emitter& emitter) {
+  WindowBlocks blocks(instruction, operands, region, emitter);
+  return instruction.opcode() == Opcode::kConvolution ? blocks.Convolution() : blocks.ReduceWindow();
+}
+
+}  // namespace krafla::spmd

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the partitioner does not do: compute, move or put together more than the blocks that are kept.
+#include <algorithm>
+
+#include "hlo_io/hlo_text/hlo_text.h"
+#include "ir/sharding.h"
+#include "passes/pipeline.h"
+#include "passes/spmd/spmd_partitioner.h"
+#include "spmd_fixture.h"
+
+namespace krafla {
+namespace {
+
+// A chain of operations on positions, scalars and constants of which each device keeps a block is made for that block.
+TEST_F(Spmd, NobodyMakesAnArrayToKeepAPartOfIt) {
+  auto module = ParseHloText(R"(HloModule m, num_partitions=4
+ENTRY main {
+  key = u32[2] parameter(0), sharding={replicated}
+  x = f32[64,3] parameter(1), sharding={devices=[4,1]<=[4]}
+  first = u32[1] slice(key), slice={[0:1]}
+  k = u32[] reshape(first)
+  ks = u32[192] broadcast(k), dimensions={}
+  i = u32[192] iota(), iota_dimension=0
+  j = u32[192] xor(i, ks)
+  t = u32[192] multiply(j, j)
+  bits = u32[64,3] reshape(t)
+  f = f32[64,3] convert(bits)
+  ROOT r = f32[64,3] add(f, x)
+})",
+                             "test");
+  ASSERT_TRUE(module) << module.error().message();
+  auto shardings = PartitionModule(**module);
+  ASSERT_TRUE(shardings) << shardings.error().message();
+  ASSERT_TRUE(*shardings);
+  const Instruction* root = (*module)->entry()->root();
+  EXPECT_EQ(root->shape().dims(), (Dims{16, 3}));
+  std::vector<const Instruction*> needed{root};
+  for (std::size_t n = 0; n < needed.size(); ++n) {
+    EXPECT_LE(needed[n]->shape().element_count(), 48) << needed[n]->name();
+    for (const Instruction* o : needed[n]->operands())
+      if (std::ranges::find(needed, o) == needed.end()) needed.push_back(o);
+  }
+  EXPECT_GT(needed.size(), 8u);
+}
+
+// Nor are many matrices put together to decompose some of them: where the call is one of ours, and where JAX says it.
+TEST_F(Spmd, DecompositionsStayWhereTheirMatricesAre) {
+  for (const char* call : {R"(custom_call_target="LuDecomposition")",
+                           R"(custom_call_target="mine", frontend_attributes={num_batch_dims="2"})"}) {
+    auto module = ParseHloText(Replaced(R"(HloModule m, num_partitions=4
+ENTRY main {
+  x = f32[4,8,5,3] parameter(0), sharding={devices=[2,2,1,1]<=[4]}
+  r = (f32[4,8,5,3], s32[4,8,3], s32[4,8,5]) custom-call(x), CALL
+  a = f32[4,8,5,3] get-tuple-element(r), index=0
+  b = s32[4,8,5] get-tuple-element(r), index=2
+  ROOT t = (f32[4,8,5,3], s32[4,8,5]) tuple(a, b)
+})",
+                                        "CALL", call),
+                               "test");
+    ASSERT_TRUE(module) << module.error().message();
+    auto shardings = PartitionModule(**module);
+    ASSERT_TRUE(shardings && *shardings);
+    EXPECT_EQ((**shardings).results, (std::vector<std::string>{"{devices=[2,2,1,1]<=[4]}", "{devices=[2,2,1]<=[4]}"}))
+        << call;
+    for (const auto& i : (*module)->entry()->instructions())
+      EXPECT_FALSE(HasTrait(i->opcode(), op_trait::kCollective)) << call;
+  }
+  // What is said and does not fit is as if nobody had said it.
+  for (const char* said : {"5", "-1", "two", "1x", "9223372036854775808", ""}) {
+    auto module = ParseHloText(Replaced(R"(HloModule m, num_partitions=4
+ENTRY main {
+  x = f32[4,8] parameter(0), sharding={devices=[4,1]<=[4]}
+  ROOT r = f32[4] custom-call(x), custom_call_target="mine", frontend_attributes={num_batch_dims="SAID"}
+})",
+                                        "SAID", said),
+                               "test");
+    ASSERT_TRUE(module) << module.error().message();
+    auto shardings = PartitionModule(**module);
+    ASSERT_TRUE(shardings && *shardings) << said;
+    EXPECT_EQ((*module)->entry()->root()->operand(0)->shape().dims(), (Dims{4, 8})) << said;
+  }
+}
+
+// The largest array that what is needed for the result is made of, but for parameters, and the bytes that all-gathers
+// give.
+struct Largest {
+  int64_t elements = 0, gathered = 0;
+};
+Largest LargestOf(const std::string& text) {
+  Largest out;
+  auto module = ParseHloText(text, "test");
+  EXPECT_TRUE(module) << module.error().message();
+  if (!module) return out;
+  auto shardings = PartitionModule(**module);
+  EXPECT_TRUE(shardings && *shardings);
+  const std::string dead[] = {"dce"};
+  EXPECT_TRUE(RunPasses(**module, dead));
+  for (const auto& i : (*module)->entry()->instructions()) {
+    if (!i->shape().IsArray() || i->opcode() == Opcode::kParameter) continue;
+    out.elements = std::max(out.elements, i->shape().element_count());
+    if (i->opcode() == Opcode::kAllGather) out.gathered += i->shape().byte_size();
+  }
+  return out;
+}
+
+// Of whole operands each device computes the block of the result that it keeps.
+TEST_F(Spmd, AResultThatIsCutIsComputedInBlocks) {
+  const Largest of = LargestOf(R"(HloModule m, num_partitions=4
+sum { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b) }
+ENTRY main {
+  x = f32[64,32] parameter(0), sharding={replicated}
+  w = f32[32,64] parameter(1), sharding={replicated}
+  d = f32[64,64] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  t = f32[64,64] tanh(d)
+  u = f32[64,64] transpose(t), dimensions={1,0}
+  v = f32[8,8,64] reshape(u)
+  ROOT r = f32[8,8,64] custom-call(v), custom_call_target="Sharding", sharding={devices=[4,1,1]<=[4]}
+})");
+  EXPECT_EQ(of.elements, 64 * 64 / 4);
+  EXPECT_EQ(of.gathered, 0);
+}
+
+// But where somebody needs it whole, it is computed whole, and not put together.
+TEST_F(Spmd, AResultThatIsNeededWholeIsComputedWhole) {
+  const Largest of = LargestOf(R"(HloModule m, num_partitions=4
+ENTRY main {
+  x = f32[64,32] parameter(0), sharding={replicated}
+  t = f32[64,32] tanh(x)
+  c = f32[64,32] custom-call(t), custom_call_target="Sharding", sharding={devices=[4,1]<=[4]}
+  n = f32[64,32] negate(t)
+  ROOT r = (f32[64,32], f32[64,32]) tuple(c, n), sharding={{devices=[4,1]<=[4]}, {replicated}}
+})");
+  EXPECT_EQ(of.gathered, 0);
+}
+
+// The table of a language model's words, of which each device has some.
+TEST_F(Spmd, ATableThatIsCutIsNotPutTogether) {
+  const Largest of = LargestOf(R"(HloModule m, num_partitions=4
+ENTRY main {
+  table = f32[1024,16] parameter(0), sharding={devices=[4,1]<=[4]}
+  words = s32[2,8] parameter(1), sharding={replicated}
+  ROOT r = f32[2,8,16] gather(table, words), offset_dims={2}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=2, slice_sizes={1,16}
+})");
+  EXPECT_EQ(of.gathered, 0);
+  EXPECT_EQ(of.elements, 2 * 8 * 16);
+}
+
+// A convolution and a pool over a dimension that is cut ask their neighbours for rows, and for nothing else.
+TEST_F(Spmd, WindowsAskTheirNeighbours) {
+  const Largest of = LargestOf(R"(HloModule m, num_partitions=4
+larger { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] maximum(a, b) }
+ENTRY main {
+  x = f32[1,64,16,4] parameter(0), sharding={devices=[1,4,1,1]<=[4]}
+  k = f32[3,3,4,4] parameter(1), sharding={replicated}
+  c = f32[1,64,16,4] convolution(x, k), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f
+  s = f32[1,32,8,4] convolution(c, k), window={size=3x3 stride=2x2 pad=0_1x0_1}, dim_labels=b01f_01io->b01f
+  z = f32[] constant(-1)
+  ROOT p = f32[1,16,4,4] reduce-window(s, z), window={size=1x2x2x1 stride=1x2x2x1}, to_apply=larger
+})");
+  EXPECT_EQ(of.gathered, 0);
+  EXPECT_LE(of.elements, (64 / 4 + 2) * 16 * 4);
+}
+
+}  // namespace
+}  // namespace krafla

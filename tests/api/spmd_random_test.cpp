@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random programs with random shardings of parameters, values and results: what they give, put together, is what the
+// program gives on one device. And what the partitioner does not do: compute or move more than the blocks that are
+// kept.
+#include <algorithm>
+#include <random>
+
+#include "hlo_io/hlo_text/hlo_text.h"
+#include "ir/sharding.h"
+#include "spmd_fixture.h"
+
+namespace krafla {
+namespace {
+
+using SpmdSizes = std::vector<int64_t>;
+
+std::string TypeOf(const SpmdSizes& dims) {
+  std::string out;
+  for (const int64_t d : dims) out += (out.empty() ? "" : ",") + std::to_string(d);
+  return "f32[" + out + "]";
+}
+
+// Lines of small whole numbers: whatever grows is clamped, so that sums are exact in any order.
+class Maker {
+ public:
+  explicit Maker(uint32_t seed) : random_(seed) {}
+
+  std::string Text(bool sharded) {
+    random_.seed(random_());
+    lines_.clear(), values_.clear();
+    sharded_ = sharded;
+    for (const SpmdSizes& dims : {SpmdSizes{8, 16}, SpmdSizes{16, 8}, SpmdSizes{4, 8, 8}, SpmdSizes{32, 4}})
+      Add(dims, Format("parameter({})", values_.size()), true);
+    for (int step = 0; step < 14; ++step) Step();
+    std::string roots, types;
+    for (std::size_t n = values_.size() - 3; n < values_.size(); ++n) {
+      roots += (roots.empty() ? "" : ", ") + Name(n);
+      types += (types.empty() ? "" : ", ") + TypeOf(values_[n]);
+    }
+    std::string shardings;
+    for (std::size_t n = values_.size() - 3; n < values_.size(); ++n)
+      shardings += (shardings.empty() ? "" : ", ") + RandomSharding(values_[n]);
+    lines_ += Format("  ROOT r = ({}) tuple({})", types, roots);
+    if (sharded) lines_ += Format(", sharding={{{}}}", shardings);
+    return Format(
+        "HloModule m, num_partitions={}\n"
+        "sum {{ a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT r = f32[] add(a, b) }}\n"
+        "ENTRY e {{\n  lo = f32[] constant(-4)\n  hi = f32[] constant(4)\n  zero = f32[] constant(0)\n{}\n}}\n",
+        sharded ? 4 : 1, lines_);
+  }
+
+ private:
+  static std::string Name(std::size_t n) { return Format("v{}", n); }
+  std::size_t Any() { return random_() % values_.size(); }
+
+  void Add(SpmdSizes dims, const std::string& what, bool may_be_cut = false) {
+    lines_ += Format("  {} = {} {}", Name(values_.size()), TypeOf(dims), what);
+    const std::string sharding = RandomSharding(dims);
+    if (may_be_cut && sharded_) lines_ += ", sharding=" + sharding;
+    lines_ += "\n";
+    values_.push_back(std::move(dims));
+  }
+  void Clamped(SpmdSizes dims, const std::string& what) {
+    lines_ += Format("  t{} = {} {}\n", values_.size(), TypeOf(dims), what);
+    const std::string from = Format("clamp(lo, t{}, hi)", values_.size());
+    Add(std::move(dims), from);
+  }
+
+  std::string RandomSharding(const SpmdSizes& dims) {
+    const uint32_t wish = random_();
+    const std::size_t d = wish / 8 % dims.size(), e = (d + 1) % dims.size();
+    const int64_t count = wish % 2 == 0 ? 2 : 4;
+    if (wish % 8 == 7 || dims[d] % count != 0) return "{replicated}";
+    SpmdSizes counts(dims.size(), 1);
+    counts[d] = count;
+    const bool second = count == 2 && e != d && dims[e] % 2 == 0 && wish / 64 % 2 == 0;
+    if (second) counts[e] = 2;
+    std::string tile;
+    for (const int64_t c : counts) tile += (tile.empty() ? "" : ",") + std::to_string(c);
+    const bool rest = count == 2 && !second;
+    return Format("{{devices=[{}{}]<=[4]{}}}", tile, rest ? ",2" : "", rest ? " last_tile_dim_replicate" : "");
+  }
+
+  void Step() {
+    const std::size_t n = Any();
+    const SpmdSizes dims = values_[n];
+    switch (random_() % 10) {
+      case 0: return Add(dims, Format("custom-call({}), custom_call_target=\"Sharding\"", Name(n)), true);
+      case 1:
+        for (std::size_t m = 0; m < values_.size(); ++m)
+          if (m != n && values_[m] == dims) return Clamped(dims, Format("add({}, {})", Name(n), Name(m)));
+        return Clamped(dims, Format("multiply({0}, {0})", Name(n)));
+      case 2: {
+        SpmdSizes turned(dims.rbegin(), dims.rend());
+        std::string order;
+        for (std::size_t d = dims.size(); d-- > 0;) order += (order.empty() ? "" : ",") + std::to_string(d);
+        return Add(std::move(turned), Format("transpose({}), dimensions={{{}}}", Name(n), order));
+      }
+      case 3:
+        for (std::size_t m = 0; m < values_.size(); ++m)
+          if (dims.size() == 2 && values_[m].size() == 2 && values_[m][0] == dims[1])
+            return Clamped(
+                {dims[0], values_[m][1]},
+                Format("dot({}, {}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}", Name(n), Name(m)));
+        [[fallthrough]];
+      case 4: {  // a sum over one dimension, spread out again
+        if (dims.size() < 2) return Add(dims, Format("negate({})", Name(n)));
+        const std::size_t d = random_() % dims.size();
+        SpmdSizes rest;
+        std::string mapped;
+        for (std::size_t k = 0; k < dims.size(); ++k) {
+          if (k == d) continue;
+          rest.push_back(dims[k]);
+          mapped += (mapped.empty() ? "" : ",") + std::to_string(k);
+        }
+        Clamped(rest, Format("reduce({}, zero), dimensions={{{}}}, to_apply=sum", Name(n), d));
+        return Add(dims, Format("broadcast({}), dimensions={{{}}}", Name(values_.size() - 1), mapped));
+      }
+      case 5:
+        if (dims.size() == 3) return Add({dims[0] * dims[1], dims[2]}, Format("reshape({})", Name(n)));
+        if (dims.size() == 2 && dims[0] % 2 == 0) return Add({2, dims[0] / 2, dims[1]}, Format("reshape({})", Name(n)));
+        return Add(dims, Format("negate({})", Name(n)));
+      case 6: return Add(dims, Format("reverse({}), dimensions={{{}}}", Name(n), random_() % dims.size()));
+      case 7: {
+        if (dims.size() != 2) return Add(dims, Format("negate({})", Name(n)));
+        // Rows by numbers, some of which are past the ends.
+        lines_ +=
+            Format("  i{} = s32[4] constant({{{}, -2, {}, 99}})\n", values_.size(), random_() % dims[0], dims[0] - 1);
+        return Add({4, dims[1]},
+                   Format("gather({}, i{}), offset_dims={{1}}, collapsed_slice_dims={{0}}, start_index_map={{0}}, "
+                          "index_vector_dim=1, slice_sizes={{1,{}}}",
+                          Name(n), values_.size(), dims[1]));
+      }
+      case 8: {
+        SpmdSizes twice = dims;
+        const std::size_t d = random_() % dims.size();
+        twice[d] *= 2;
+        if (twice[d] > 64) return Add(dims, Format("abs({})", Name(n)));
+        return Add(std::move(twice), Format("concatenate({0}, {0}), dimensions={{{1}}}", Name(n), d));
+      }
+      default: {
+        if (dims[0] < 2) return Add(dims, Format("negate({})", Name(n)));
+        SpmdSizes half = dims;
+        half[0] /= 2;
+        std::string slice;
+        for (const int64_t h : half) slice += Format("{}[0:{}]", slice.empty() ? "" : ", ", h);
+        return Add(std::move(half), Format("slice({}), slice={{{}}}", Name(n), slice));
+      }
+    }
+  }
+
+  std::mt19937 random_;
+  bool sharded_ = false;
+  std::string lines_;
+  std::vector<SpmdSizes> values_;
+};
+
+Literal Whole(const Shape& shape, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<float> values(static_cast<std::size_t>(shape.element_count()));
+  for (float& v : values) v = static_cast<float>(static_cast<int>(random() % 9) - 4);
+  return *Literal::FromBytes(shape, std::as_bytes(std::span(values)));
+}
+
+class SpmdRandom : public Spmd {
+ protected:
+  // The results of each device; of one device those of the whole program.
+  Result<std::vector<std::vector<Literal>>> Run(const std::string& text, const std::vector<Literal>& arguments,
+                                                std::vector<std::string>* result_shardings) {
+    KRAFLA_ASSIGN(auto module, ParseHloText(text, "test"));
+    const int64_t devices = module->num_partitions;
+    KRAFLA_ASSIGN(auto executable, group_->Compile(std::move(module), {}));
+    const auto& in = executable->parameter_shardings();
+    *result_shardings = executable->result_shardings();
+    for (int64_t d = 0; d < devices; ++d) {
+      std::vector<Literal> blocks;
+      for (std::size_t p = 0; p < arguments.size(); ++p) {
+        const Sharding sharding = in.empty() ? Sharding() : *ParseSharding(in[p], devices);
+        KRAFLA_ASSIGN(Literal block, BlockOf(arguments[p], sharding, d));
+        blocks.push_back(std::move(block));
+      }
+      std::vector<const Literal*> pointers;
+      for (const Literal& b : blocks) pointers.push_back(&b);
+      KRAFLA_TRY(executable->SetArguments(d, pointers));
+    }
+    KRAFLA_TRY(executable->Execute());
+    std::vector<std::vector<Literal>> out;
+    for (int64_t d = 0; d < devices; ++d) {
+      KRAFLA_ASSIGN(auto results, executable->Results(d));
+      out.push_back(std::move(results));
+    }
+    return out;
+  }
+};
+
+TEST_F(SpmdRandom, GiveWhatOneDeviceGives) {
+  int64_t cut = 0;
+  for (uint32_t seed = 1; seed <= 60; ++seed) {
+    const std::string alone = Maker(seed).Text(false), sharded = Maker(seed).Text(true);
+    SCOPED_TRACE(Format("seed {}\n{}", seed, sharded));
+    auto module = ParseHloText(alone, "test");
+    ASSERT_TRUE(module) << module.error().message();
+    std::vector<Literal> arguments;
+    for (const Instruction* p : (*module)->entry()->parameters())
+      arguments.push_back(Whole(p->shape(), seed + static_cast<uint32_t>(arguments.size())));
+    std::vector<std::string> none, shardings;
+    const auto want = Run(alone, arguments, &none);
+    ASSERT_TRUE(want) << want.error().message();
+    const auto got = Run(sharded, arguments, &shardings);
+    ASSERT_TRUE(got) << got.error().message();
+    for (std::size_t d = 0; d < 4; ++d)
+      for (std::size_t r = 0; r < (*got)[d].size(); ++r) {
+        const Sharding sharding = *ParseSharding(shardings[r], 4);
+        cut += !sharding.IsReplicated();
+        EXPECT_EQ((*got)[d][r], *BlockOf((*want)[0][r], sharding, static_cast<int64_t>(d)))
+            << "result " << r << " of device " << d << " " << shardings[r];
+      }
+  }
+  EXPECT_GT(cut, 300);
+}
+
+// Minus zeros, NaNs and all widths come through, and indices past the ends are those at the ends.
+TEST_F(SpmdRandom, RowsOfACutTableAreTheirBits) {
+  for (const char* type : {"f32", "bf16", "f64", "s8", "u16", "s64", "pred"})
+    for (const char* index : {"s32", "u32", "s64", "u64", "u8"}) {
+      const std::string body = Replaced(Replaced(R"(
+  table = T[64,3] parameter(0)@A
+  n = s32[6] constant({63, 0, 15, 16, 40, 2000000000})
+  i = I[6] convert(n)
+  ROOT r = T[6,3] gather(table, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,3}
+})",
+                                                 "T[", std::string(type) + "["),
+                                        "I[", std::string(index) + "[");
+      const std::string alone = "HloModule m\nENTRY main {" + Replaced(body, "@A", ""),
+                        cut = "HloModule m, num_partitions=4\nENTRY main {" +
+                              Replaced(body, "@A", ", sharding={devices=[4,1]<=[4]}");
+      auto module = ParseHloText(alone, "test");
+      ASSERT_TRUE(module) << module.error().message();
+      const Shape shape = (*module)->entry()->parameters()[0]->shape();
+      std::vector<std::byte> bytes(static_cast<std::size_t>(shape.byte_size()));
+      std::mt19937 random(3);
+      for (std::byte& b : bytes) b = static_cast<std::byte>(std::string_view(type) == "pred" ? random() % 2 : random());
+      if (std::string_view(type) == "f32") bytes[0] = bytes[1] = bytes[2] = std::byte{0}, bytes[3] = std::byte{0x80};
+      const std::vector<Literal> arguments = {*Literal::FromBytes(shape, bytes)};
+      std::vector<std::string> none;
+      const auto want = Run(alone, arguments, &none), got = Run(cut, arguments, &none);
+      ASSERT_TRUE(want) << want.error().message();
+      ASSERT_TRUE(got) << got.error().message();
+      for (const auto& device : *got)
+        EXPECT_TRUE(std::ranges::equal(std::as_const(device[0]).bytes(), std::as_const((*want)[0][0]).bytes()))
+            << type << " by " << index;
+    }
+}
+
+}  // namespace
+}  // namespace krafla
