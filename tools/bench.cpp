@@ -23,6 +23,7 @@ struct Timing {
   int64_t peak_bytes = 0;
   int kernels = 0, launches = 0;
   DeviceWork work;
+  ExchangeTimes exchanges;  // a run
   std::string placement;
 };
 
@@ -60,6 +61,7 @@ Result<Timing> Time(const std::string& name, const std::string& module_path, con
         iterations,
         AsRankZero(group, iterations > 0 ? iterations : std::clamp<int64_t>(static_cast<int64_t>(fit), 3, 100000)));
   }
+  const ExchangeTimes before = prepared.together ? prepared.together->exchange_times() : ExchangeTimes();
   Stopwatch total;
   std::clock_t cpu = 0;
   while (iterations > 0
@@ -84,6 +86,11 @@ Result<Timing> Time(const std::string& name, const std::string& module_path, con
   out.p99_ms = times[times.size() * 99 / 100];
   out.peak_bytes = PeakBytes();
   if (prepared.alone) out.work = prepared.alone->device_work();
+  if (prepared.together) {
+    const ExchangeTimes after = prepared.together->exchange_times();
+    const auto runs = static_cast<double>(times.size());
+    out.exchanges = {(after.waited_ms - before.waited_ms) / runs, (after.on_lane_ms - before.on_lane_ms) / runs};
+  }
   return out;
 }
 
@@ -136,7 +143,9 @@ int Bench(const BenchOptions& options) {
                                        {"kernels", timing->kernels},
                                        {"launches", timing->launches},
                                        {"submissions", timing->work.submissions},
-                                       {"longest_submission_ms", timing->work.longest_ms}};
+                                       {"longest_submission_ms", timing->work.longest_ms},
+                                       {"exchange_ms", timing->exchanges.waited_ms},
+                                       {"exchange_beside_ms", timing->exchanges.on_lane_ms}};
         PrintJsonLine(line);
       } else {
         std::printf("%-28s %10.2f %10.2f %10.3f %10.3f %10.3f %8.0f %8d\n", timing->name.c_str(), timing->compile_ms,

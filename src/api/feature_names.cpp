@@ -10,12 +10,12 @@
 namespace krafla {
 
 Result<> CheckDisabledName(std::string_view name) {
-  constexpr std::string_view kOfAllDevices[] = {"fusion", "loops", "row-groups", "tuned"};
+  constexpr std::string_view kOfAllDevices[] = {"fusion", "loops", "overlap", "row-groups", "tuned"};
   if (std::ranges::contains(kOfAllDevices, name) || FindPass(name).has_value()) return {};
   if (std::ranges::contains(FeatureNames(), name, &FeatureName::name)) return {};
   // The host's path is there for all that no other takes.
   if (name != NameOf(PathKind::kHost) && std::ranges::contains(kPathNames, name, &PathName::name)) return {};
-  std::string names = "fusion, loops, row-groups, tuned";
+  std::string names = "fusion, loops, overlap, row-groups, tuned";
   for (const FeatureName& f : FeatureNames()) names += Format(", {}", f.name);
   for (const PathName& p : kPathNames)
     if (p.kind != PathKind::kHost && p.kind != PathKind::kHostImport) names += Format(", {}", p.name);
@@ -24,10 +24,11 @@ Result<> CheckDisabledName(std::string_view name) {
 }
 
 Result<> CheckEnabledName(std::string_view name) {
-  if (name == kCooperativeMatrices || name == kFastFunctions || name == kDeviceSums) return {};
+  constexpr std::string_view kNames[] = {kCooperativeMatrices, kFastFunctions, kDeviceSums, kOverlapAll};
+  if (std::ranges::contains(kNames, name)) return {};
   return InvalidArgument(
-      "'{}' cannot be enabled: {}, {} and {} can, and everything else is on wherever the device has it.", name,
-      kCooperativeMatrices, kFastFunctions, kDeviceSums);
+      "'{}' cannot be enabled: {}, {}, {} and {} can, and everything else is on wherever the device has it.", name,
+      kNames[0], kNames[1], kNames[2], kNames[3]);
 }
 
 Result<> CheckFeatureNames(const CompileOptions& options) {

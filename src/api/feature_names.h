@@ -12,10 +12,11 @@ namespace krafla {
 inline constexpr std::string_view kCooperativeMatrices = "coopmat";
 inline constexpr std::string_view kFastFunctions = "fast-functions";
 inline constexpr std::string_view kDeviceSums = "device-sums";
+inline constexpr std::string_view kOverlapAll = "overlap-all";
 
 // INVALID_ARGUMENT, with those that there are, for a name that is neither a device feature, nor "fusion", "loops",
-// "row-groups" or "tuned", nor a path between devices, nor a pass, and for one to enable that is none of the three:
-// everything else is on wherever the device has it.
+// "overlap", "row-groups" or "tuned", nor a path between devices, nor a pass, and for one to enable that is none of
+// those above: everything else is on wherever the device has it.
 Result<> CheckDisabledName(std::string_view name);
 Result<> CheckEnabledName(std::string_view name);
 

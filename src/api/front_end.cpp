@@ -186,6 +186,18 @@ static Result<> SetBlocks(const DeviceProfile& profile, plan::RowGroupOptions& o
   return {};
 }
 
+// How collectives go on while kernels run: rough figures of a device of either kind, which only decide how kernels are
+// ordered and which collectives are handed to another thread.
+static plan::OverlapOptions OverlapFor(const CompileOptions& options, const DeviceProfile* profile) {
+  plan::OverlapOptions out;
+  out.enabled = options.for_group && !options.disabled.contains("overlap");
+  if (options.enabled.contains(std::string(kOverlapAll))) out.least_hidden_ns = 0;
+  if (profile == nullptr || profile->is_cpu) return out;
+  out.exchange_ns_per_byte = 0.1;  // a bus of 10 GB/s
+  out.ns_per_flop = 2e-4, out.ns_per_byte = 4e-3;
+  return out;
+}
+
 Result<plan::ProgramPlan> FrontEnd::Plan(const DeviceProfile* profile, plan::PlanLog* log) {
   Stopwatch checks;
   KRAFLA_TRY(CheckCustomCalls(*module_, CustomCallsOf(options_), target_.runs_spirv));
@@ -197,6 +209,7 @@ Result<plan::ProgramPlan> FrontEnd::Plan(const DeviceProfile* profile, plan::Pla
   plan_options.fusion.log = log;
   plan_options.fusion.fuse = !options_.disabled.contains("fusion");
   plan_options.fusion.computed_operands = target_.computes_operands;
+  plan_options.fusion.overlap = OverlapFor(options_, profile);
   plan_options.row_groups.enabled = target_.runs_row_groups && !options_.disabled.contains("row-groups");
   if (profile != nullptr) KRAFLA_TRY(SetBlocks(*profile, plan_options.row_groups));
   if (profile != nullptr && target_.takes_attention != nullptr && plan_options.row_groups.enabled)

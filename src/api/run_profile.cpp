@@ -67,6 +67,15 @@ ProfiledStep DescribeStep(const plan::ProgramPlan& plan, const plan::LaunchStep&
   return out;
 }
 
+// What the program waits for where a collective is not over yet.
+ProfiledStep DescribeStep(const plan::AwaitStep& await) {
+  ProfiledStep out;
+  out.kernel = "await of " + await.instruction->name();
+  out.family = "await";
+  DescribeOrigin(await.instruction, out);
+  return out;
+}
+
 ProfiledStep DescribeStep(const plan::CopyStep& copy) {
   ProfiledStep out;
   out.kernel = out.family = "copy";

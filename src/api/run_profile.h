@@ -49,6 +49,7 @@ Result<RunProfile> ProfileRuns(int runs, std::vector<ProfiledStep> steps, const 
 
 // The parts that the plan knows: names, counts, origin.
 ProfiledStep DescribeStep(const plan::ProgramPlan& plan, const plan::LaunchStep& launch);
+ProfiledStep DescribeStep(const plan::AwaitStep& await);
 ProfiledStep DescribeStep(const plan::CopyStep& copy);
 // Of the copies of arguments whose place a result takes (input_output_alias) and that stay as they are.
 ProfiledStep DescribeAliasedCopies(const plan::ProgramPlan& plan);

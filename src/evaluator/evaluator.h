@@ -18,6 +18,19 @@
 
 namespace krafla {
 
+// Where the exchanges of a device go on while the device does something else. They begin, and run, in the order in
+// which they were given.
+class ExchangeLane {
+ public:
+  virtual ~ExchangeLane() = default;
+  // `exchange` is EvaluatorHost::exchange of one instruction, or what goes with it. Gives its number.
+  virtual uint64_t Start(std::function<Result<>()> exchange) = 0;
+  // Waits until the exchange of that number is done.
+  virtual Result<> Await(uint64_t number) = 0;
+  // The run has failed: those that the exchanges wait for are told, and this waits until none is under way any more.
+  virtual void GiveUp(const Result<>& why) = 0;
+};
+
 // What an instruction may ask of the world outside its module.
 struct EvaluatorHost {
   int64_t replica = 0, partition = 0, replica_count = 1, num_partitions = 1;
@@ -29,6 +42,8 @@ struct EvaluatorHost {
   // Does what `collective` does, over bytes: one pointer an array leaf of the operands, then of what `collective` would
   // return. Used where it is set and `collective` is not.
   std::function<Result<>(const Instruction&, std::span<const std::byte* const>, std::span<std::byte* const>)> exchange;
+  // Null: exchanges are done where they stand.
+  ExchangeLane* lane = nullptr;
   // Custom calls by target; null or NOT_FOUND: an error that names the target.
   std::function<Result<Literal>(const Instruction&, std::span<const Literal* const>)> custom_call;
   std::function<Result<Literal>(const Shape&)> infeed;

@@ -117,9 +117,15 @@ Result<> ModulePlanner::PlanComputation(const Computation& c, std::span<const Sl
   for (std::size_t r = 0; r < roots.size(); ++r) Preassign(scope, held, roots[r], results[r]);
 
   const std::size_t begin = steps.steps.size();
-  for (std::size_t p = 0; p < scope.pieces.size(); ++p) KRAFLA_TRY(PlanPiece(scope, static_cast<int>(p), steps));
+  std::vector<int> ends;
+  for (std::size_t p = 0; p < scope.pieces.size(); ++p) {
+    KRAFLA_TRY(PlanPiece(scope, static_cast<int>(p), steps));
+    ends.resize(steps.steps.size() - begin, now_);
+  }
 
   CopyRoots(scope, roots, results, steps);
+  ends.resize(steps.steps.size() - begin, now_);
+  if (options_.fusion.overlap.enabled) OverlapExchanges(scope, begin, std::move(ends), steps);
   GroupRows(scope, arguments, results, begin, steps);
   return {};
 }

@@ -174,6 +174,10 @@ class ModulePlanner {
 
   Result<> PlanConditional(Scope& scope, int number, StepList& steps);
 
+  // Parts collectives among the steps from `begin` on from what waits for them (plan/overlap.cpp). `ends`: the number
+  // (now_) at which each of these steps has ended.
+  void OverlapExchanges(Scope& scope, std::size_t begin, std::vector<int> ends, StepList& steps);
+
   // Makes row groups of launches among the steps from `begin` on (plan/rows/group_rows.cpp). `arguments`, `results`:
   // where others look for the computation's.
   void GroupRows(const Scope& scope, std::span<const Slice> arguments, std::span<const Slice> results,

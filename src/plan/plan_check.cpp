@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/plan_check.h"
 
+#include <map>
+#include <set>
+#include <vector>
+
 #include "plan/step_runner.h"
+#include "plan/step_slices.h"
 
 namespace krafla::plan {
 namespace {
@@ -19,7 +24,9 @@ class PlanChecker {
     for (const KernelPlan& kernel : plan_.kernels)
       if (const auto* host = std::get_if<HostKernel>(&kernel.body)) KRAFLA_TRY(Check(kernel, *host->instruction));
     for (std::size_t c = 0; c < plan_.callees.size(); ++c) KRAFLA_TRY(Check(plan_.callees[c], static_cast<int64_t>(c)));
-    return Check(plan_.steps, std::ssize(plan_.callees));
+    KRAFLA_TRY(Check(plan_.steps, std::ssize(plan_.callees)));
+    for (const StepList& callee : plan_.callees) KRAFLA_TRY(CheckExchanges(callee));
+    return CheckExchanges(plan_.steps);
   }
 
  private:
@@ -153,7 +160,46 @@ class PlanChecker {
     });
   }
 
+  // Whether each collective that goes on is awaited once, in its own list, and nothing between touches what it works
+  // on. Their numbers are distinct in the whole program.
+  Result<> CheckExchanges(const StepList& list) {
+    std::map<int, std::vector<TouchedSlice>> open;
+    for (const Step& step : list.steps) {
+      if (const auto* await = std::get_if<AwaitStep>(&step)) {
+        if (open.erase(await->exchange) == 0)
+          return Internal("Exchange {} is awaited where it is not under way.", await->exchange);
+        continue;
+      }
+      if (!open.empty()) {
+        const std::vector<TouchedSlice> touched = SlicesOf(plan_, step);
+        for (const auto& [exchange, own] : open)
+          if (Conflict(plan_, own, touched, Arena::kIsPacked))
+            return Internal("A step touches what exchange {} works on, before it is awaited.", exchange);
+      }
+      const auto* launch = std::get_if<LaunchStep>(&step);
+      if (launch != nullptr && launch->exchange >= 0) {
+        if (launch->exchange >= plan_.exchanges || !started_.insert(launch->exchange).second)
+          return Internal("Exchange {} of {} is started twice, or there is none.", launch->exchange, plan_.exchanges);
+        open.emplace(launch->exchange, SlicesOf(plan_, step));
+      }
+      KRAFLA_TRY(CheckExchangesInside(step));
+    }
+    if (open.empty()) return {};
+    return Internal("Exchange {} is not awaited.", open.begin()->first);
+  }
+
+  Result<> CheckExchangesInside(const Step& step) {
+    if (const auto* loop = std::get_if<WhileStep>(&step)) {
+      KRAFLA_TRY(CheckExchanges(*loop->condition));
+      KRAFLA_TRY(CheckExchanges(*loop->body));
+    } else if (const auto* branch = std::get_if<ConditionalStep>(&step)) {
+      for (const auto& b : branch->branches) KRAFLA_TRY(CheckExchanges(*b));
+    }
+    return {};
+  }
+
   const ProgramPlan& plan_;
+  std::set<int> started_;
 };
 
 }  // namespace

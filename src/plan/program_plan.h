@@ -40,6 +40,14 @@ struct LaunchStep {
   std::vector<Slice> bindings;               // one for each binding of the kernel
   const Instruction* instruction = nullptr;  // the fusion's root, for reports
   int instruction_count = 0;                 // instructions that this launch is the first to compute
+  // Of a collective: it may go on while the steps up to the AwaitStep of this number run, which is in the same list.
+  // -1: none is, and the launch ends where it stands.
+  int exchange = -1;
+};
+// What the launch of that number writes is there from here on, and what it reads may be overwritten.
+struct AwaitStep {
+  int exchange = 0;
+  const Instruction* instruction = nullptr;  // of the launch
 };
 struct CopyStep {
   Slice from, to;
@@ -88,7 +96,7 @@ struct ConditionalStep : Conditional<StepList> {
 struct CallStep : Call {
   const Instruction* instruction = nullptr;
 };
-using Step = std::variant<LaunchStep, CopyStep, RowGroupStep, WhileStep, ConditionalStep, CallStep>;
+using Step = std::variant<LaunchStep, AwaitStep, CopyStep, RowGroupStep, WhileStep, ConditionalStep, CallStep>;
 struct StepList {
   std::vector<Step> steps;
 };
@@ -108,6 +116,7 @@ struct ProgramPlan {
   std::vector<Shape> arguments, results;  // leaves
   // For each result leaf the argument leaf whose buffer it shares, or -1.
   std::vector<int> result_aliases;
+  int exchanges = 0;              // of which an AwaitStep waits for the end: their numbers are below this
   int64_t instruction_count = 0;  // of the optimised module, those that compute something
 };
 

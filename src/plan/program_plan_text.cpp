@@ -116,6 +116,9 @@ class StepText {
     out_ += Format("{}for each block of {}\n", indent_, DimsText(group.grid));
     for (const BlockLaunch& launch : group.launches) Launch(launch, indent_ + "    ", &launch.strides);
   }
+  void operator()(const AwaitStep& await) const {
+    out_ += Format("{}await x{} {}\n", indent_, await.exchange, await.instruction->name());
+  }
   void operator()(const CopyStep& copy) const {
     out_ += Format("{}copy {} -> {} ({} bytes)\n", indent_, SliceText(plan_, copy.from), SliceText(plan_, copy.to),
                    copy.from.size);
@@ -139,7 +142,8 @@ class StepText {
 
  private:
   void Launch(const LaunchStep& launch, const std::string& indent, const std::vector<Dims>* strides) const {
-    out_ += Format("{}launch k{} {}(", indent, launch.kernel, launch.instruction->name());
+    out_ += launch.exchange < 0 ? Format("{}launch", indent) : Format("{}start x{},", indent, launch.exchange);
+    out_ += Format(" k{} {}(", launch.kernel, launch.instruction->name());
     const std::vector<Binding>& bindings = plan_.kernels[static_cast<std::size_t>(launch.kernel)].bindings;
     for (std::size_t b = 0; b < launch.bindings.size(); ++b) {
       out_ += Format("{}{}{}", b ? ", " : "", bindings[b].written ? "out " : "", SliceText(plan_, launch.bindings[b]));

@@ -199,6 +199,19 @@ TEST_F(LinkedDevices, WindowsBetweenLogicalDevices) {
   ExpectBitsOfCpu(DeviceGroup(clients), SummingWithout({"dma-buf"}), "opaque-fd");
 }
 
+// Handed to the lane of each device, on every path.
+TEST_F(LinkedDevices, BesideKernels) {
+  const auto beside = [](CompileOptions options) {
+    options.enabled.insert("overlap-all");
+    return options;
+  };
+  ExpectBitsOfCpu(*four_, beside(SummingWithout({})), "one-device");
+  ExpectBitsOfCpu(*four_, beside(SummingWithout({"one-device", "dma-buf", "opaque-fd", "host_import"})), "host");
+  Clients clients;
+  for (int d = 0; d < 4; ++d) clients.push_back(*Client::Create("vulkan:0"));
+  ExpectBitsOfCpu(DeviceGroup(clients), beside(SummingWithout({"dma-buf"})), "opaque-fd");
+}
+
 // lavapipe and SwiftShader have nothing in common: one imports pages of the host, the other only its own memory.
 TEST_F(LinkedDevices, BetweenDrivers) {
   auto pair = DeviceGroup::Create("vulkan:0*2,vulkan:1*2");

@@ -51,6 +51,7 @@ class Recorder {
   int checks_left = 1000;
   std::vector<StepList> callees;
 
+  Result<> Run(const AwaitStep&) { return Internal("No collective goes on here."); }
   Result<> Run(const RowGroupStep&) { return Internal("No row group is run here."); }
   Result<> Run(const LaunchStep& launch) {
     launched.push_back(launch.kernel);

@@ -86,6 +86,7 @@ const CpuExecutable::StepRows& CpuExecutable::step_rows() {
   if (ProfiledStep aliased = DescribeAliasedCopies(plan_->plan()); aliased.bytes > 0) add(nullptr, std::move(aliased));
   plan::ForEachStep(plan_->plan(), [&](const plan::Step& step) {
     if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) add(launch, DescribeStep(plan_->plan(), *launch));
+    if (const auto* await = std::get_if<plan::AwaitStep>(&step)) add(await, DescribeStep(*await));
     if (const auto* group = std::get_if<plan::RowGroupStep>(&step)) add(group, DescribeStep(plan_->plan(), *group));
     if (const auto* copy = std::get_if<plan::CopyStep>(&step)) add(copy, DescribeStep(*copy));
     if (const auto* loop = std::get_if<plan::WhileStep>(&step)) add(loop, DescribeStep(*loop));

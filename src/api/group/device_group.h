@@ -29,6 +29,12 @@ struct GroupOptions {
   std::vector<GlobalPlace> places = {};
 };
 
+// What the collectives of all runs so far took, in milliseconds of one device, on average.
+struct ExchangeTimes {
+  double waited_ms = 0;   // in which the device's own thread did, or waited for, what is between devices
+  double on_lane_ms = 0;  // of collectives that went on beside it, with their own waits
+};
+
 // A program on all devices of a group. Not thread-safe; device d runs replica d / partitions, partition d % partitions.
 class GroupExecutable {
  public:
@@ -67,6 +73,7 @@ class GroupExecutable {
   virtual std::string path() const = 0;
   // Bytes of exchanges that instructions of the CPU have read or written, in all runs.
   virtual int64_t exchange_host_bytes() const = 0;
+  virtual ExchangeTimes exchange_times() const = 0;
   // Of one device, after the passes.
   virtual const Module& module() const = 0;
 };

@@ -2,6 +2,7 @@
 #include "api/group/group_program.h"
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -16,6 +17,7 @@
 #include "api/group/member_threads.h"
 #include "base/index.h"
 #include "base/run_limit.h"
+#include "base/serial_worker.h"
 #include "collectives/rendezvous.h"
 #include "evaluator/evaluator.h"
 
@@ -116,6 +118,14 @@ class Group final : public GroupExecutable {
     return out;
   }
   int64_t exchange_host_bytes() const override { return rendezvous_->host_bytes(); }
+  ExchangeTimes exchange_times() const override {
+    ExchangeTimes out;
+    for (const Member& m : members_) {
+      out.waited_ms += m.times.waited_ms / static_cast<double>(members_.size());
+      out.on_lane_ms += m.times.on_lane_ms / static_cast<double>(members_.size());
+    }
+    return out;
+  }
 
   std::string PlacementLine() const override {
     const std::string here = spanning_ == nullptr ? ""
@@ -127,10 +137,12 @@ class Group final : public GroupExecutable {
   }
 
  private:
-  struct Member final : DeviceExchange {
+  struct Member final : DeviceExchange, ExchangeLane {
     int64_t device = 0;
     Group* group = nullptr;
     EvaluatorHost host;
+    ExchangeTimes times;
+    std::unique_ptr<SerialWorker> lane = std::make_unique<SerialWorker>();
     std::unique_ptr<Executable> executable;
     std::shared_ptr<const std::unordered_map<const Instruction*, std::size_t>> numbers;
     // Virtual devices of one device take turns: one has it until it waits for others or is done.
@@ -140,6 +152,7 @@ class Group final : public GroupExecutable {
     void Run(std::size_t number, const std::function<Result<>(std::size_t number)>& work) {
       Result<> outcome;
       try {
+        lane->Begin();
         std::unique_lock<std::mutex> lock;
         if (turn != nullptr) lock = std::unique_lock(*turn);
         outcome = work(number);
@@ -155,7 +168,8 @@ class Group final : public GroupExecutable {
     }
     Result<> Run(const Instruction& i, const DevicePlaces& places) override {
       const Collective& collective = *group->exchanges_.collective(numbers->at(&i));
-      const OthersTurn others(turn.get());
+      const InPlace in_place(*this);
+      KRAFLA_TRY(in_place.Ready());
       const Rendezvous::Together together = [&](int g, std::span<const Contribution> members) {
         return group->links_->Run(collective, g, members, *group->limit_);
       };
@@ -163,12 +177,52 @@ class Group final : public GroupExecutable {
                                       &together);
     }
 
-    // Called within Run, on its thread.
+    // An exchange, on the lane or where it stands. There it follows those that are on the lane, and others have their
+    // turn meanwhile.
+    class InPlace {
+     public:
+      explicit InPlace(Member& member)
+          : member_(member),
+            on_lane_(member.lane->IsThisThread()),
+            others_(on_lane_ ? nullptr : member.turn.get()),
+            ready_(on_lane_ ? Result<>() : member.lane->WaitForAll()) {}
+      ~InPlace() {
+        const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start_;
+        (on_lane_ ? member_.times.on_lane_ms : member_.times.waited_ms) += took.count();
+      }
+      InPlace(const InPlace&) = delete;
+      InPlace& operator=(const InPlace&) = delete;
+      const Result<>& Ready() const { return ready_; }
+
+     private:
+      Member& member_;
+      const bool on_lane_;
+      const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+      const OthersTurn others_;
+      const Result<> ready_;
+    };
+
+    uint64_t Start(std::function<Result<>()> exchange) override { return lane->Post(std::move(exchange)); }
+    Result<> Await(uint64_t number) override {
+      const auto start = std::chrono::steady_clock::now();
+      const OthersTurn others(turn.get());
+      Result<> done = lane->Wait(number);
+      times.waited_ms += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+      return done;
+    }
+    void GiveUp(const Result<>& why) override {
+      group->rendezvous_->Leave(device, why);
+      const OthersTurn others(turn.get());
+      (void)lane->WaitForAll();
+    }
+
+    // Called within Run, on its thread or on the lane.
     Result<> Exchange(const Instruction& i, std::span<const std::byte* const> operands,
                       std::span<std::byte* const> results) {
       auto it = numbers->find(&i);
       if (it == numbers->end()) return Internal("{} is not an instruction of this program.", Describe(i));
-      const OthersTurn others(turn.get());
+      const InPlace in_place(*this);
+      KRAFLA_TRY(in_place.Ready());
       return group->exchanges_.Run(it->second, i.opcode(), device,
                                    {*group->rendezvous_, group->spanning_.get(), group->stop_}, operands, results);
     }
@@ -189,6 +243,7 @@ class Group final : public GroupExecutable {
       m.host.partition = grid_.partition(d);
       m.host.replica_count = grid_.replicas;
       m.host.num_partitions = grid_.partitions;
+      m.host.lane = &m;
       m.host.exchange = [&m](const Instruction& i, std::span<const std::byte* const> operands,
                              std::span<std::byte* const> results) { return m.Exchange(i, operands, results); };
       const auto here = static_cast<int64_t>(local_.size());

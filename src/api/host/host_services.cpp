@@ -22,6 +22,7 @@ std::unique_ptr<HostServices> HostServices::For(const EvaluatorHost& member) con
   out->host_.replica_count = member.replica_count;
   out->host_.num_partitions = member.num_partitions;
   out->host_.exchange = member.exchange;
+  out->host_.lane = member.lane;
   out->host_.collective = nullptr;
   return out;
 }

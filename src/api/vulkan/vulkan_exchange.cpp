@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a VulkanExecutable does for collectives: its own steps between devices, and runs on others' arrays.
+#include <utility>
+
 #include "api/vulkan/vulkan_executable.h"
+#include "base/without_exceptions.h"
 #include "plan/step_runner.h"
 
 namespace krafla {
@@ -23,23 +26,55 @@ const Instruction* VulkanExecutable::ExchangeOf(const HostNode& node) const {
   return host != nullptr && exchange_->Takes(*host->instruction) ? host->instruction : nullptr;
 }
 
-Result<> VulkanExecutable::RunExchange(const HostNode& node, const Instruction& instruction) {
-  std::vector<DevicePlace> places;
+Result<VulkanExecutable::ExchangePlaces> VulkanExecutable::PlacesOf(const HostNode& node,
+                                                                    const Instruction& instruction) const {
+  ExchangePlaces out;
   for (const plan::Slice& slice : node.bindings) {
     auto [buffer, offset] = Place(slice);
     const auto size = static_cast<uint64_t>(slice.size);
     if (size > buffer->size() || offset > buffer->size() - size)
       return Internal("{} has {} bytes from byte {} of a buffer of {}.", Describe(instruction), size, offset,
                       buffer->size());
-    places.push_back({buffer, offset, size});
+    out.all.push_back({buffer, offset, size});
   }
-  std::size_t operands = 0;
   for (const Instruction* operand : instruction.operands())
-    for (const Shape* leaf : TupleLeaves(operand->shape())) operands += leaf->IsArray() ? 1 : 0;
-  if (operands > places.size())
-    return Internal("{} has {} operands, but {} arrays.", Describe(instruction), operands, places.size());
-  const std::span<const DevicePlace> all = places;
-  KRAFLA_TRY(exchange_->Run(instruction, {all.first(operands), all.subspan(operands)}));
+    for (const Shape* leaf : TupleLeaves(operand->shape())) out.operands += leaf->IsArray() ? 1 : 0;
+  if (out.operands > out.all.size())
+    return Internal("{} has {} operands, but {} arrays.", Describe(instruction), out.operands, out.all.size());
+  return out;
+}
+
+Result<> VulkanExecutable::RunExchange(const HostNode& node, const Instruction& instruction) {
+  KRAFLA_ASSIGN(const ExchangePlaces places, PlacesOf(node, instruction));
+  KRAFLA_TRY(exchange_->Run(instruction, places.spans()));
+  last_ = device_->LastSubmitted();
+  return {};
+}
+
+ExchangeLane* VulkanExecutable::lane() const {
+  const EvaluatorHost* host = services_->evaluator_options().host;
+  return host != nullptr ? host->lane : nullptr;
+}
+
+// By the host it goes on once the device has come to where it stands. Between the devices, the lane gives the devices
+// their work when all members have come; the queue keeps the order. What is measured is measured step by step.
+Result<bool> VulkanExecutable::StartExchange(const HostNode& node) {
+  if (lane() == nullptr || !measured_.empty()) return false;
+  uint64_t& number = started_[static_cast<std::size_t>(node.exchange)];
+  if (const Instruction* instruction = ExchangeOf(node)) {
+    KRAFLA_ASSIGN(ExchangePlaces places, PlacesOf(node, *instruction));
+    number = lane()->Start(
+        [this, instruction, places = std::move(places)] { return exchange_->Run(*instruction, places.spans()); });
+    return true;
+  }
+  number = lane()->Start([this, &node, after = device_->LastSubmitted()] { return RunHostAfter(node, after); });
+  return true;
+}
+
+Result<> VulkanExecutable::AwaitExchange(const AwaitNode& node) {
+  const uint64_t number = std::exchange(started_[static_cast<std::size_t>(node.exchange)], 0);
+  if (number == 0) return {};
+  KRAFLA_TRY(lane()->Await(number));
   last_ = device_->LastSubmitted();
   return {};
 }

@@ -404,7 +404,7 @@ Result<> VulkanExecutable::BuildProgram() {
 }
 
 VulkanExecutable::HostNode VulkanExecutable::HostNodeOf(const plan::LaunchStep& step, int row) const {
-  HostNode out{step.kernel, step.bindings, {}, row};
+  HostNode out{step.kernel, step.bindings, {}, row, step.exchange};
   for (const plan::Binding& b : plan_.kernels[static_cast<std::size_t>(step.kernel)].bindings)
     out.written.push_back(b.written);
   return out;
@@ -420,6 +420,9 @@ Result<> VulkanExecutable::BuildNodes(const plan::StepList& steps, NodeList& nod
         KRAFLA_TRY(Flush(pending, nodes));
         nodes.steps.push_back(HostNodeOf(*launch, AddRow(*launch, nullptr)));
       }
+    } else if (const auto* await = std::get_if<plan::AwaitStep>(&step)) {
+      KRAFLA_TRY(Flush(pending, nodes));
+      nodes.steps.push_back(AwaitNode{await->exchange});
     } else if (const auto* group = std::get_if<plan::RowGroupStep>(&step)) {
       KRAFLA_TRY(AddRowGroup(*group, pending, nodes));
     } else if (const auto* copy = std::get_if<plan::CopyStep>(&step)) {

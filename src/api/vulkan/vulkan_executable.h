@@ -93,6 +93,10 @@ class VulkanExecutable : public Executable {
     std::vector<plan::Slice> bindings;
     std::vector<bool> written;  // of the bindings
     int row = kNoRow;
+    int exchange = -1;  // as plan::LaunchStep's
+  };
+  struct AwaitNode {
+    int exchange = 0;
   };
   // Steps of a program to be.
   struct Pending {
@@ -112,7 +116,7 @@ class VulkanExecutable : public Executable {
     std::optional<Turns> turns;  // none: the host asks after each whether there is another
   };
   using ConditionalNode = plan::Conditional<NodeList>;
-  using Node = std::variant<DeviceNode, HostNode, WhileNode, ConditionalNode, plan::Call>;
+  using Node = std::variant<DeviceNode, HostNode, AwaitNode, WhileNode, ConditionalNode, plan::Call>;
   struct NodeList {
     std::vector<Node> steps;
   };
@@ -212,9 +216,24 @@ class VulkanExecutable : public Executable {
                          std::span<const std::span<std::byte>> results, const RunLimit& limit) override;
   class StepDevice;
   Result<> RunHost(const HostNode& node);
+  Result<> RunHostAfter(const HostNode& node, std::optional<vk::Event> after);
   // The instruction between devices that the devices themselves take; null for any other step.
   const Instruction* ExchangeOf(const HostNode& node) const;
   Result<> RunExchange(const HostNode& node, const Instruction& instruction);
+  // Where the arrays of an instruction between devices lie in this run: operands, then results.
+  struct ExchangePlaces {
+    std::vector<DevicePlace> all;
+    std::size_t operands = 0;
+    DevicePlaces spans() const {
+      const std::span<const DevicePlace> whole = all;
+      return {whole.first(operands), whole.subspan(operands)};
+    }
+  };
+  Result<ExchangePlaces> PlacesOf(const HostNode& node, const Instruction& instruction) const;
+  // Begins a collective that goes on while the host gives other work to the device; true where it was.
+  Result<bool> StartExchange(const HostNode& node);
+  Result<> AwaitExchange(const AwaitNode& node);
+  ExchangeLane* lane() const;
   Result<uint32_t> ReadWord(const plan::Slice& slice, int bytes);
 
   std::shared_ptr<vk::Device> device_;
@@ -257,6 +276,8 @@ class VulkanExecutable : public Executable {
   std::span<ProfiledStep> measured_;    // during a measured run, by row; else empty
   const StepObserver* observer_ = nullptr;
   DeviceExchange* exchange_ = nullptr;
+  std::vector<uint64_t>
+      started_;  // by exchange of the plan: its number on the lane in this run; 0: it ran in its place
   vk::ProgramOptions program_options_;
   std::optional<vk::Pacer> pacer_;                  // of this run
   vk::Event last_;                                  // submitted

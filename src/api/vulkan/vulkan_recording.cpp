@@ -88,6 +88,7 @@ class VulkanExecutable::Recorder {
     const plan::KernelPlan& kernel = executable_.plan_.kernels[static_cast<std::size_t>(node.kernel)];
     return Unimplemented("'{}' runs on the host, which cannot be recorded.", kernel.name);
   }
+  Result<> Run(const AwaitNode&) { return {}; }
   Result<bool> TryLoop(const WhileNode&) { return false; }
   Result<> Check() const { return {}; }
   Result<bool> ReadPredicate(const plan::Slice&) {

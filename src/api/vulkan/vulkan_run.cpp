@@ -225,8 +225,13 @@ class VulkanExecutable::StepDevice {
     return executable_.measured_.empty() ? executable_.Submit(*node.program) : executable_.RunMeasured(node);
   }
   Result<> Run(const HostNode& node) {
+    if (node.exchange >= 0) {
+      KRAFLA_ASSIGN(const bool goes_on, executable_.StartExchange(node));
+      if (goes_on) return {};
+    }
     return executable_.measured_.empty() ? executable_.RunHost(node) : executable_.RunMeasured(node);
   }
+  Result<> Run(const AwaitNode& node) { return executable_.AwaitExchange(node); }
   Result<bool> TryLoop(const WhileNode& loop) {
     // What is measured is measured step by step.
     if (!loop.turns || !executable_.measured_.empty()) return false;
@@ -265,8 +270,12 @@ Result<> VulkanExecutable::RunProgram() {
     KRAFLA_ASSIGN(vk::Program * copies, CopiesOfAliased(copied_));
     KRAFLA_TRY(Submit(*copies));
   }
+  started_.assign(static_cast<std::size_t>(plan_.exchanges), 0);
   StepDevice device(*this);
-  return plan::RunSteps(nodes_, device);
+  Result<> ran = plan::RunSteps(nodes_, device);
+  // What goes on works in memory that is the caller's.
+  if (!ran && lane() != nullptr) lane()->GiveUp(ran);
+  return ran;
 }
 
 Result<uint32_t> VulkanExecutable::ReadWord(const plan::Slice& slice, int bytes) {
@@ -280,6 +289,11 @@ Result<uint32_t> VulkanExecutable::ReadWord(const plan::Slice& slice, int bytes)
 
 Result<> VulkanExecutable::RunHost(const HostNode& node) {
   if (const Instruction* instruction = ExchangeOf(node)) return RunExchange(node, *instruction);
+  return RunHostAfter(node, std::nullopt);
+}
+
+// Once the device has come to `after`; without one, to the last use of each array.
+Result<> VulkanExecutable::RunHostAfter(const HostNode& node, std::optional<vk::Event> after) {
   std::vector<std::byte*> pointers;
   std::vector<AlignedBytes> copies(node.bindings.size());
   for (std::size_t b = 0; b < node.bindings.size(); ++b) {
@@ -288,7 +302,7 @@ Result<> VulkanExecutable::RunHost(const HostNode& node) {
     if (size > buffer->size() || offset > buffer->size() - size)
       return Internal("A host kernel has {} bytes from byte {} of a buffer of {}.", size, offset, buffer->size());
     // Whoever used it last, this program or another.
-    KRAFLA_TRY(device_->WaitFor(*buffer, *limit_));
+    KRAFLA_TRY(after ? device_->Wait(*after, *limit_) : device_->WaitFor(*buffer, *limit_));
     if (buffer->host() != nullptr && buffer->host_cached()) {
       pointers.push_back(buffer->host() + offset);
       continue;

@@ -154,6 +154,8 @@ Result<> CpuPlan::Configure(const Options& options) {
         plan_->arena_size, scratch + block_size_ * kernel_threads_, HostMemoryLimit());
   }
   bindings_.resize(most_bindings);
+  lane_ = options.evaluator.host != nullptr ? options.evaluator.host->lane : nullptr;
+  started_.assign(static_cast<std::size_t>(plan_->exchanges), 0);
   bases_.resize(plan_->allocations.size());
   states_ = plan_->states;
   for (std::size_t i = 0; i < bases_.size(); ++i) {
@@ -225,8 +227,11 @@ Result<> CpuPlan::Run(std::span<const std::byte* const> arguments, std::span<std
     return {};
   }));
   const LimitedWork work(limit);
-  KRAFLA_TRY(RunSteps());
-  return work.Outcome();
+  Result<> ran = RunSteps();
+  if (ran) return work.Outcome();
+  // What goes on works in memory that is the caller's.
+  if (lane_ != nullptr) lane_->GiveUp(ran);
+  return ran;
 }
 
 // Results that begin as an argument.
@@ -249,6 +254,24 @@ Result<> CpuPlan::Launch(const plan::LaunchStep& step) {
   for (std::size_t i = 0; i < step.bindings.size(); ++i) bindings_[i] = Address(step.bindings[i]);
   const std::span<std::byte* const> bindings(bindings_.data(), step.bindings.size());
   return kernels_[kernel]->Run(bindings, *pool_, scratch_.data());
+}
+
+Result<> CpuPlan::Start(const plan::LaunchStep& step) {
+  if (lane_ == nullptr) return Launch(step);
+  std::vector<std::byte*> bindings;
+  for (const plan::Slice& slice : step.bindings) bindings.push_back(Address(slice));
+  const CpuKernel& kernel = *kernels_[static_cast<std::size_t>(step.kernel)];
+  started_[static_cast<std::size_t>(step.exchange)] =
+      lane_->Start([this, &kernel, bindings = std::move(bindings)]() -> Result<> {
+        const LimitedWork work(*limit_);
+        KRAFLA_TRY(kernel.Run(bindings, one_thread_, nullptr));
+        return work.Outcome();
+      });
+  return {};
+}
+
+Result<> CpuPlan::Await(const plan::AwaitStep& step) {
+  return lane_ == nullptr ? Result<>() : lane_->Await(started_[static_cast<std::size_t>(step.exchange)]);
 }
 
 Result<> CpuPlan::RunBlock(const plan::RowGroupStep& group, int64_t number, std::byte* block) {
@@ -314,7 +337,10 @@ class CpuPlan::Device {
   explicit Device(CpuPlan& plan) : plan_(plan) {}
 
   Result<> Run(const plan::LaunchStep& launch) {
-    return plan_.Observed(&launch, [&] { return plan_.Launch(launch); });
+    return plan_.Observed(&launch, [&] { return launch.exchange < 0 ? plan_.Launch(launch) : plan_.Start(launch); });
+  }
+  Result<> Run(const plan::AwaitStep& await) {
+    return plan_.Observed(&await, [&] { return plan_.Await(await); });
   }
   Result<> Run(const plan::CopyStep& copy) {
     return plan_.Observed(&copy, [&]() -> Result<> {
@@ -337,6 +363,10 @@ class CpuPlan::Device {
     run.run_steps = [](void* owner, const plan::StepList& steps) {
       return plan::RunSteps(steps, *static_cast<Device*>(owner));
     };
+    run.run_exchange = [](void* owner, const plan::LaunchStep& launch) {
+      return static_cast<Device*>(owner)->Run(launch);
+    };
+    run.await = [](void* owner, const plan::AwaitStep& await) { return static_cast<Device*>(owner)->Run(await); };
     if (plan_.observer_)
       run.run_launch = [](void* owner, const plan::LaunchStep& launch) {
         return static_cast<Device*>(owner)->Run(launch);

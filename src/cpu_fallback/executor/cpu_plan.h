@@ -52,8 +52,8 @@ class CpuPlan {
   // What a step took each time: a launch, a copy, a row group with all its blocks, or a loop in no other one, without
   // the steps in it that are told of themselves; or, before the first step, the copies of arguments whose place a
   // result takes. Called by the thread that runs.
-  using ObservedStep = std::variant<std::monostate, const plan::LaunchStep*, const plan::CopyStep*,
-                                    const plan::RowGroupStep*, const plan::WhileStep*>;
+  using ObservedStep = std::variant<std::monostate, const plan::LaunchStep*, const plan::AwaitStep*,
+                                    const plan::CopyStep*, const plan::RowGroupStep*, const plan::WhileStep*>;
   using Observer = std::function<void(ObservedStep, double seconds)>;
   void set_observer(Observer observer) { observer_ = std::move(observer); }
 
@@ -69,6 +69,9 @@ class CpuPlan {
   template <typename Work>
   Result<> Observed(ObservedStep step, Work&& work);
   Result<> Launch(const plan::LaunchStep& step);
+  // Of a collective that goes on: begins on the lane of the device, where there is one.
+  Result<> Start(const plan::LaunchStep& step);
+  Result<> Await(const plan::AwaitStep& step);
   void Copy(const plan::CopyStep& copy);
   Result<> RunGroup(const plan::RowGroupStep& group);
   // One block, in the memory `block`.
@@ -89,6 +92,8 @@ class CpuPlan {
   std::vector<std::vector<std::byte>> states_;
   std::vector<std::byte*> bases_;  // of the allocations, during a run
   std::vector<std::byte*> bindings_;
+  ExchangeLane* lane_ = nullptr;
+  std::vector<uint64_t> started_;                                // by exchange of the plan: its number on the lane
   std::unordered_map<const plan::WhileStep*, cpu::Tape> tapes_;  // of the loops that are in no other one
   Observer observer_;
   double observed_s_ = 0;                // told to it so far

@@ -70,7 +70,8 @@ Result<> RoutineBuilder::AddSteps(const plan::StepList& list, double turns) {
     } else if (const auto* choice = std::get_if<plan::ConditionalStep>(&step)) {
       EndBlock(turns);
       KRAFLA_TRY(AddChoice(*choice, turns));
-    } else if (std::holds_alternative<plan::CallStep>(step) || std::holds_alternative<plan::RowGroupStep>(step)) {
+    } else if (std::holds_alternative<plan::CallStep>(step) || std::holds_alternative<plan::RowGroupStep>(step) ||
+               std::holds_alternative<plan::AwaitStep>(step)) {
       AddCall(step, turns);
     }
   }

@@ -97,6 +97,14 @@ const TapeOp* LaunchKernel(const TapeOp* op, TapeRun& run) {
                    ->Run({bindings, static_cast<std::size_t>(op->n)}, run.pool, run.scratch);
   return run.status ? op + 1 : nullptr;
 }
+const TapeOp* RunExchange(const TapeOp* op, TapeRun& run) {
+  run.status = run.run_exchange(run.owner, *static_cast<const plan::LaunchStep*>(op->what.object));
+  return run.status ? op + 1 : nullptr;
+}
+const TapeOp* AwaitExchange(const TapeOp* op, TapeRun& run) {
+  run.status = run.await(run.owner, *static_cast<const plan::AwaitStep*>(op->what.object));
+  return run.status ? op + 1 : nullptr;
+}
 const TapeOp* CallSteps(const TapeOp* op, TapeRun& run) {
   run.status = run.run_steps(run.owner, *static_cast<const plan::StepList*>(op->what.object));
   return run.status ? op + 1 : nullptr;
@@ -211,6 +219,8 @@ void TapeBuilder::AddSteps(const plan::StepList& list) {
 void TapeBuilder::AddStep(const plan::Step& step) {
   if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
     AddLaunch(*launch);
+  } else if (const auto* await = std::get_if<plan::AwaitStep>(&step)) {
+    Add({.run = &AwaitExchange, .what = {.object = await}});
   } else if (const auto* group = std::get_if<plan::RowGroupStep>(&step)) {
     Add({.run = &RunGroup, .what = {.object = group}});
   } else if (const auto* copy = std::get_if<plan::CopyStep>(&step)) {
@@ -225,6 +235,10 @@ void TapeBuilder::AddStep(const plan::Step& step) {
 }
 
 void TapeBuilder::AddLaunch(const plan::LaunchStep& launch) {
+  if (launch.exchange >= 0) {
+    Add({.run = &RunExchange, .what = {.object = &launch}});
+    return;
+  }
   const CpuKernel& kernel = *kernels_[static_cast<std::size_t>(launch.kernel)];
   if (kernel.AppendTo(*this, launch.bindings)) return;
   const int64_t addresses = Reserve(static_cast<int64_t>(launch.bindings.size()) * 8);

@@ -33,6 +33,9 @@ struct TapeRun {
   Result<> (*run_steps)(void* owner, const plan::StepList& steps) = nullptr;
   // Set where each launch is to be observed: runs those that the tape would otherwise run itself.
   Result<> (*run_launch)(void* owner, const plan::LaunchStep& launch) = nullptr;
+  // Collectives that go on, and the ends of these.
+  Result<> (*run_exchange)(void* owner, const plan::LaunchStep& launch) = nullptr;
+  Result<> (*await)(void* owner, const plan::AwaitStep& await) = nullptr;
   // Row groups.
   Result<> (*run_group)(void* owner, const plan::RowGroupStep& group) = nullptr;
   void* owner = nullptr;

@@ -9,6 +9,7 @@
 #include "krafla/status.h"
 #include "plan/effect_facts.h"
 #include "plan/fusion/fusion_plan.h"
+#include "plan/overlap.h"
 
 namespace krafla::plan {
 
@@ -66,6 +67,8 @@ struct FusionOptions {
   // Whether the back end's dots take operands that are computed where they are read (DotKernel).
   bool computed_operands = false;
   FusionLimits limits;
+  // By which kernels are put around collectives that go on meanwhile.
+  OverlapOptions overlap;
   // Buffers that the device gives to one kernel. Inlining and merging stay within them. A single instruction that needs
   // more is planned all the same, and the back end refuses it.
   int buffer_limit = std::numeric_limits<int>::max();

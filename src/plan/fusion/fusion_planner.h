@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "plan/fusion/fusion.h"
+#include "plan/fusion/ready_groups.h"
 #include "plan/group_graph.h"
 #include "plan/plan_log.h"
 
@@ -217,6 +218,10 @@ class FusionPlanner {
     std::vector<std::vector<int>> writers_after;  // of each group
   };
   Overwrites FindOverwrites() const;
+
+  // Whether a group is a collective that may go on while others run.
+  bool GoesOn(std::size_t g) const;
+  std::vector<ReadyGroups::Facts> FactsOfGroups() const;
 
   Result<> OrderGroups();
 

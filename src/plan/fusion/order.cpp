@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "plan/fusion/fusion_planner.h"
+#include "plan/overlap.h"
 
 namespace krafla::plan {
 
@@ -22,7 +23,12 @@ FusionPlanner::Overwrites FusionPlanner::FindOverwrites() const {
     for (int64_t leaf = 0; leaf < parameters[0]->shape().leaf_count(); ++leaf) {
       const ValueRef made = ResolveValue({computation_.root(), static_cast<int>(leaf)}, true);
       const int g = GroupOf(made.instruction);
-      if (g >= 0) writers[{parameters[0], static_cast<int>(leaf)}].push_back(g);
+      const ValueRef state{parameters[0], static_cast<int>(leaf)};
+      if (g < 0) continue;
+      // A collective of the state cannot write in its place, so that it need not wait for others that read it.
+      if (GoesOn(static_cast<std::size_t>(g)) && std::ranges::contains(values_[static_cast<std::size_t>(g)], state))
+        continue;
+      writers[state].push_back(g);
     }
   }
   Overwrites out{std::vector<int>(groups_.size(), 0), std::vector<std::vector<int>>(groups_.size())};
@@ -42,25 +48,63 @@ FusionPlanner::Overwrites FusionPlanner::FindOverwrites() const {
   return out;
 }
 
+bool FusionPlanner::GoesOn(std::size_t g) const {
+  return options_.overlap.enabled && groups_[g].kind == Kind::kHost && !groups_[g].heroes.empty() &&
+         MayGoOn(*groups_[g].heroes[0]);
+}
+
+// Which collectives go on while other groups run, and what they and the others take. Where there are none, all groups
+// are alike.
+std::vector<ReadyGroups::Facts> FusionPlanner::FactsOfGroups() const {
+  std::vector<ReadyGroups::Facts> out(groups_.size());
+  const auto members = [&](const FusionGroup& g, auto visit) {
+    for (const Instruction* i : g.heroes) visit(*i);
+    for (const Instruction* i : g.roots) visit(*i);
+  };
+  std::vector<int> before;  // groups that collectives come after
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    // A group stands where its last member stands.
+    members(groups_[g], [&](const Instruction& i) { out[g].place = std::max(out[g].place, position_[Index(&i)]); });
+    out[g].goes_on = GoesOn(g);
+    if (out[g].goes_on) before.push_back(static_cast<int>(g));
+  }
+  if (before.empty()) return out;
+  std::vector<bool> seen(groups_.size());
+  while (!before.empty()) {
+    const auto g = static_cast<std::size_t>(before.back());
+    before.pop_back();
+    if (seen[g]) continue;
+    seen[g] = true;
+    for (const Instruction* i : inputs_[g])
+      if (GroupOf(i) >= 0) before.push_back(GroupOf(i));
+  }
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    out[g].is_waited_for = seen[g];
+    if (out[g].goes_on) out[g].ns = ExchangeNs(*groups_[g].heroes[0], options_.overlap);
+    else members(groups_[g], [&](const Instruction& i) { out[g].ns += EstimatedNs(i, options_.overlap); });
+  }
+  return out;
+}
+
 Result<> FusionPlanner::OrderGroups() {
   std::vector<int> waiting(groups_.size(), 0);
-  // A group stands where its last member stands; of those that are ready the earliest comes first.
-  auto place = [&](int g) {
-    int out = 0;
-    for (const Instruction* i : groups_[static_cast<std::size_t>(g)].heroes) out = std::max(out, position_[Index(i)]);
-    for (const Instruction* i : groups_[static_cast<std::size_t>(g)].roots) out = std::max(out, position_[Index(i)]);
-    return out;
-  };
-  std::vector<std::pair<int, int>> ready;  // (-place, group): a max-heap by that is a min-heap by place
-  std::set<std::pair<int, int>> held;      // (place, group): ready, but others still read what it overwrites
+  const std::vector<ReadyGroups::Facts> facts = FactsOfGroups();
+  ReadyGroups ready(facts);
+  std::set<std::pair<int, int>> held;  // (place, group): ready, but others still read what it overwrites
   Overwrites overwrites = FindOverwrites();
-  const auto make_ready = [&](int g) {
-    if (overwrites.readers_before[static_cast<std::size_t>(g)] > 0) {
-      held.emplace(place(g), g);
-    } else {
-      ready.push_back({-place(g), g});
-      std::push_heap(ready.begin(), ready.end());
+  const auto add = [&](int g) {
+    double begin_ns = 0;
+    for (const ValueRef& v : values_[static_cast<std::size_t>(g)]) {
+      const int maker = GroupOf(v.instruction);
+      if (maker >= 0 && facts[static_cast<std::size_t>(maker)].goes_on)
+        begin_ns = std::max(begin_ns, ready.EndOf(maker));
     }
+    ready.Add(g, begin_ns);
+  };
+  const auto place = [&](int g) { return facts[static_cast<std::size_t>(g)].place; };
+  const auto make_ready = [&](int g) {
+    if (overwrites.readers_before[static_cast<std::size_t>(g)] > 0) held.emplace(place(g), g);
+    else add(g);
   };
   std::size_t alive = 0;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -72,12 +116,10 @@ Result<> FusionPlanner::OrderGroups() {
     waiting[g] = static_cast<int>(before.size());
     if (before.empty()) make_ready(static_cast<int>(g));
   }
-  while (!ready.empty() || !held.empty()) {
+  while (!ready.IsEmpty() || !held.empty()) {
     int g;
-    if (!ready.empty()) {
-      std::pop_heap(ready.begin(), ready.end());
-      g = ready.back().second;
-      ready.pop_back();
+    if (!ready.IsEmpty()) {
+      g = ready.Take();
     } else {
       g = held.begin()->second;
       held.erase(held.begin());
@@ -88,8 +130,7 @@ Result<> FusionPlanner::OrderGroups() {
       if (--overwrites.readers_before[static_cast<std::size_t>(w)] > 0) continue;
       if (auto at = held.find({place(w), w}); at != held.end()) {
         held.erase(at);
-        ready.push_back({-place(w), w});
-        std::push_heap(ready.begin(), ready.end());
+        add(w);
       }
     }
     FusionGroup& group = groups_[static_cast<std::size_t>(g)];

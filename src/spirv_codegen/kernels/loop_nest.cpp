@@ -210,6 +210,8 @@ class LoopNest {
           longest = std::max(longest, of_branch);
         }
         ns += longest;
+      } else if (std::holds_alternative<plan::AwaitStep>(step)) {
+        return Unimplemented("The loop has collectives.");
       } else if (std::holds_alternative<plan::RowGroupStep>(step)) {
         return Unimplemented("The loop has kernels that run block of rows by block of rows.");
       } else {
