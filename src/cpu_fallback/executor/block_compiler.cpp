@@ -20,7 +20,7 @@ BlockCompiler::BlockCompiler(const ElementProgram& program, const BlockProgram::
       tile.columns == dims[static_cast<std::size_t>(tile.column_dim)] && tile.rows * tile.columns < points)
     whole_dims_ = uint64_t{1} << tile.column_dim;
   out_.tile_ = tile;
-  out_.buffer_count_ = program.buffers.size();
+  out_.buffer_count_ = program.buffers.size() + (options.folds.empty() ? 0 : program.results.size());
 }
 
 Result<BlockProgram> BlockCompiler::Run() {
@@ -37,7 +37,7 @@ Result<BlockProgram> BlockCompiler::Run() {
     out_.result_types_.push_back(is_narrow ? lane : Item(program_.nodes, r).type);
   }
   if (options_.is_for_routine) out_.keys_ = keys_;
-  else NativePlanner(out_, keys_, options_).Run();
+  else PlanNative();
   const auto is_array = [](const BlockProgram::Step& s) {
     return !s.is_uniform && s.kind != BlockProgram::Step::Kind::kNative;
   };
@@ -46,6 +46,15 @@ Result<BlockProgram> BlockCompiler::Run() {
   FindDirectStores();
   PlaceSlots();
   return std::move(out_);
+}
+
+// Code that folds is not had for everything that there is other code for.
+void BlockCompiler::PlanNative() {
+  NativePlanner(out_, keys_, options_).Run();
+  if (!out_.native_parts_.empty() || options_.folds.empty()) return;
+  BlockProgram::Options arrays = options_;
+  arrays.folds = {};
+  NativePlanner(out_, keys_, arrays).Run();
 }
 
 void BlockCompiler::FindDepends() {

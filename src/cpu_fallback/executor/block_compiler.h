@@ -109,6 +109,8 @@ class BlockCompiler {
 
   Result<> LowerStore(const plan::Store& store);
 
+  void PlanNative();
+
   // An op whose result is stored as it is may write into the buffer itself, when nothing after it still has to read
   // memory that the write could change.
   void FindDirectStores();

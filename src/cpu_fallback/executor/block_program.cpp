@@ -156,6 +156,8 @@ native::StreamArgument BlockProgram::StreamOf(const NativeOperand& o, std::byte*
       return {reinterpret_cast<std::byte*>(Evaluate(addresses_[static_cast<std::size_t>(o.number)], origin, slots)),
               o.row_stride};
     case NativeOperand::Kind::kLane: return {nullptr, 0};  // the tile is flat
+    case NativeOperand::Kind::kFold:
+      return {slots[slots_.size() + static_cast<std::size_t>(o.number)], o.row_stride * o.width};
   }
   return {};
 }
@@ -173,6 +175,7 @@ void BlockProgram::RunNative(const NativePart& part, std::byte* memory, const in
     const bool is_memory = o.kind == NativeOperand::Kind::kAccess || o.kind == NativeOperand::Kind::kRamp;
     if (o.kind == NativeOperand::Kind::kSlot && !o.is_uniform) streams[i].row_stride = length * o.width;
     if (is_memory && !o.is_uniform) is_flat &= o.row_stride == length * o.column_stride;
+    is_flat &= o.kind != NativeOperand::Kind::kFold || o.is_uniform;
   }
   if (along_rows || is_flat) part.code->Run(streams.data(), 1, rows * columns);
   else part.code->Run(streams.data(), rows, columns);

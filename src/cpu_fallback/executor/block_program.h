@@ -36,6 +36,8 @@ struct TileShape {
   int64_t planes = 1;
 };
 
+enum class FoldSide : uint8_t { kTile, kRows, kColumns };
+
 class BlockProgram {
  public:
   struct Options {
@@ -61,6 +63,10 @@ class BlockProgram {
     bool adds_rows = false;
     // The same of LaneGraph::adds_pairs.
     bool adds_pairs = false;
+    // By result: what its values are folded by, those of each row or column of a tile, or of all of it. Where native
+    // code does that, the result is no array (FoldBuffer).
+    std::span<const std::optional<native::LaneOp>> folds = {};
+    FoldSide fold_side = FoldSide::kTile;
     // For AddTo: no native code of its own, and what that needs is kept.
     bool is_for_routine = false;
   };
@@ -108,6 +114,9 @@ class BlockProgram {
 
   bool has_params() const;
 
+  // Where a result is folded: the buffer that has to be set before each tile, with a value for each row or column or
+  // one for the tile, which the result's are combined with. -1: the result is an array.
+  int FoldBuffer(std::size_t result) const { return result < fold_buffers_.size() ? fold_buffers_[result] : -1; }
   std::size_t result_count() const { return results_.size(); }
   Value ResultValue(const std::byte* memory, std::size_t i) const;
   int slot_count() const { return static_cast<int>(slots_.size()); }
@@ -180,8 +189,8 @@ class BlockProgram {
   };
   // Operations in one loop of native code, and its streams.
   struct NativeOperand {
-    enum class Kind : uint8_t { kSlot, kAccess, kRamp, kLane } kind = Kind::kSlot;
-    int number = 0;  // slot, access, address
+    enum class Kind : uint8_t { kSlot, kAccess, kRamp, kLane, kFold } kind = Kind::kSlot;
+    int number = 0;  // slot, access, address, buffer
     int width = 4;
     bool is_uniform = false;
     bool is_output = false;
@@ -260,6 +269,7 @@ class BlockProgram {
   std::vector<BlockKey> keys_;  // for a routine
   std::vector<int> results_;    // slots
   std::vector<ElementType> result_types_;
+  std::vector<int> fold_buffers_;  // by result, or none at all
   std::size_t buffer_count_ = 0;
   int64_t kept_bytes_ = 0;  // of the frame, before the registers that tiles fill anew
   int64_t staging_offset_ = 0, frame_bytes_ = 0;

@@ -48,6 +48,7 @@ class TileGrid {
 
   int64_t count() const { return count_; }
   std::size_t rank() const { return dims_.size(); }
+  int64_t Extent(int dim) const { return dims_[static_cast<std::size_t>(dim)]; }
 
   struct Tile {
     Dims origin;

@@ -93,7 +93,8 @@ int NativePlanner::StreamOf(Loop& loop, int number, LaneStream stream) {
                                       stream.kind == LaneStream::Kind::kShortRows,
                         .row_stride = RowStride(a),
                         .column_stride = LaneStride(a)};
-  stream.same_rows = adds_rows_ && stream.kind == LaneStream::Kind::kDense && operand.row_stride == 0;
+  stream.same_rows =
+      (adds_rows_ || FoldsColumns()) && stream.kind == LaneStream::Kind::kDense && operand.row_stride == 0;
   const int out = Stream(loop, operand, stream);
   loop.access_streams.emplace(number, out);
   return out;
@@ -137,6 +138,38 @@ void NativePlanner::NeedArray(int slot, bool is_seen) {
   loop.outputs.emplace(slot, stream);
   const LaneValue value = loop.values.at(slot);
   loop.builder.graph().stores.push_back({stream, is_seen ? loop.builder.Seen(value) : value.node, -1});
+}
+
+// Of rows of two vectors and more, or columns that fill one: else an array is folded as soon.
+bool NativePlanner::CanFold(std::size_t result) const {
+  if (result >= folds_.size() || !folds_[result] || along_rows_ || !native::HasRoutines()) return false;
+  const ElementType type = out_.result_types_[result];
+  return StorageBytes(type) >= 4 &&
+         out_.tile_.columns * StorageBytes(type) >= (fold_side_ == FoldSide::kColumns ? 64 : 128);
+}
+
+// Combines the result's values in the loop that computes them.
+bool NativePlanner::Fold(std::size_t result) {
+  const int slot = out_.results_[result];
+  const ElementType type = out_.result_types_[result];
+  Loop& loop = LoopAt(sources_[static_cast<std::size_t>(slot)].level);
+  if (loop.operands.size() >= BlockProgram::kMaxNativeOperands) return false;
+  const int node = loop.builder.As(loop.values.at(slot), type).node, width = StorageBytes(type);
+  const auto buffer = static_cast<int>(out_.buffer_count_ - out_.results_.size() + result);
+  const Operand operand{.kind = Operand::Kind::kFold,
+                        .number = buffer,
+                        .width = width,
+                        .is_uniform = fold_side_ == FoldSide::kTile,
+                        .row_stride = fold_side_ == FoldSide::kRows ? 1 : 0};
+  const bool is_of_columns = fold_side_ == FoldSide::kColumns;
+  const int stream = Stream(loop, operand,
+                            {.kind = is_of_columns ? LaneStream::Kind::kDense : LaneStream::Kind::kRow,
+                             .width = width,
+                             .same_rows = is_of_columns});
+  loop.builder.graph().folds_columns = is_of_columns;
+  loop.builder.graph().folds.push_back({*folds_[result], stream, node});
+  fold_buffers_[result] = buffer;
+  return true;
 }
 
 void NativePlanner::Define(int slot, int level, LaneValue value) {
@@ -292,7 +325,7 @@ bool NativePlanner::Finish() {
   std::vector<BlockProgram::NativePart> parts(loops_.size());
   for (std::size_t l = 0; l < loops_.size(); ++l) {
     Loop& loop = *loops_[l];
-    if (loop.builder.graph().stores.empty()) continue;
+    if (loop.builder.graph().stores.empty() && loop.builder.graph().folds.empty()) continue;
     loop.builder.graph().adds_rows = adds_rows_;
     loop.builder.graph().adds_pairs = adds_pairs_;
     if (native::HasRoutines()) native::TabulateCodes(loop.builder.graph());
@@ -316,6 +349,7 @@ bool NativePlanner::Finish() {
     }
   }
   out_.tile_steps_ = std::move(steps);
+  out_.fold_buffers_ = std::move(fold_buffers_);
   DropSpreads();
   return true;
 }
@@ -353,9 +387,11 @@ void NativePlanner::Run() {
     }
     MakePlain(number, s);
   }
+  fold_buffers_.assign(out_.results_.size(), -1);
   for (std::size_t r = 0; r < out_.results_.size(); ++r) {
     const int slot = out_.results_[r];
     const Source& source = sources_[static_cast<std::size_t>(slot)];
+    if (source.kind == Source::Kind::kNative && CanFold(r) && Fold(r)) continue;
     if (source.kind == Source::Kind::kNative) NeedArray(slot, r >= 64 || ((summed_ >> r) & 1) == 0);
     if (source.kind == Source::Kind::kMemory) is_needed_[static_cast<std::size_t>(source.step)] = true;
   }

@@ -24,9 +24,11 @@ class NativePlanner {
         elements_(options.elements),
         runs_(options.runs),
         summed_(options.summed),
+        folds_(options.folds),
+        fold_side_(options.fold_side),
         adds_rows_(options.adds_rows),
         adds_pairs_(options.adds_pairs) {}
-  // Leaves the program as it is where native code is not had or not worth it.
+  // Leaves the program as it is where native code is not had or not worth it, or does not fold.
   void Run();
 
  private:
@@ -99,6 +101,9 @@ class NativePlanner {
   int Stream(Loop& loop, const Operand& operand, native::LaneStream stream);
   // is_seen: with the bits that NaNs are to have.
   void NeedArray(int slot, bool is_seen = true);
+  bool FoldsColumns() const { return !folds_.empty() && fold_side_ == FoldSide::kColumns; }
+  bool CanFold(std::size_t result) const;
+  bool Fold(std::size_t result);
   void Define(int slot, int level, LaneValue value);
   bool Finish();
   void DropSpreads();
@@ -107,7 +112,10 @@ class NativePlanner {
   const std::vector<BlockKey>& keys_;
   int64_t elements_, runs_;
   uint64_t summed_;
+  std::span<const std::optional<native::LaneOp>> folds_;
+  FoldSide fold_side_ = FoldSide::kTile;
   bool adds_rows_ = false, adds_pairs_ = false;
+  std::vector<int> fold_buffers_;
   bool along_rows_ = false, has_narrow_lanes_ = false;
   std::vector<Source> sources_;
   std::map<int, uint64_t> constants_;

@@ -293,6 +293,16 @@ void ReduceRun::FoldInPairs(Worker& worker, const CompiledStage& stage, int64_t 
     std::memcpy(to[v], partial[0][v], static_cast<std::size_t>(accumulator_bytes_));
 }
 
+// Before a tile: what sums and products begin with, and where the tile folds its values by itself.
+void ReduceRun::PrepareFolds(const Worker& worker, const CompiledStage& stage, bool fresh, std::byte* const* to) const {
+  for (const CompiledReduction& r : stage.reductions) {
+    if (fresh && r.neutral)
+      Fill(r.values[0].width, reinterpret_cast<const std::byte*>(&*r.neutral), to[0], worker.lanes);
+    if (r.fold_buffer >= 0) stage.program.SetBuffer(worker.memory + stage.frame, r.fold_buffer, to[0]);
+    to += r.values.size();
+  }
+}
+
 void ReduceRun::FoldInTurn(Worker& worker, const CompiledStage& stage, int64_t tiles, bool fresh,
                            std::byte* const* to) const {
   const void* const* params = Params(worker, stage);
@@ -302,12 +312,13 @@ void ReduceRun::FoldInTurn(Worker& worker, const CompiledStage& stage, int64_t t
               worker.origin.begin() + static_cast<std::ptrdiff_t>(row_rank_));
     const int64_t rows = worker.row_tile.rows * worker.element_tile.rows;
     const int64_t columns = worker.row_tile.columns * worker.element_tile.columns;
+    PrepareFolds(worker, stage, fresh, to);
     stage.program.RunTile(frame, worker.origin, rows, columns, params);
     worker.since_look += rows * columns;
     if (worker.since_look >= kElementsBetweenLooks) worker.since_look = 0, worker.is_stopped = IsInterrupted();
     std::byte* const* next = to;
     for (const CompiledReduction& r : stage.reductions) {
-      FoldTile(worker, stage, r, rows, columns, fresh, next);
+      if (r.fold_buffer < 0) FoldTile(worker, stage, r, rows, columns, fresh && !r.neutral, next);
       next += r.values.size();
     }
     fresh = false;

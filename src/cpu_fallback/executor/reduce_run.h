@@ -45,6 +45,8 @@ class ReduceRun final : public CpuKernel {
   bool FitsRoutines(const plan::ReduceKernel& body) const;
   // The tile of what has a value a row.
   TileShape RowTile() const;
+  // Whether native code may fold what a tile computes.
+  bool TilesFold() const;
   Result<> CompileRowValues(plan::ReduceKernel& body);
   Result<> CompileStages(const plan::ReduceKernel& body);
   void PlaceMemory(int threads);
@@ -70,6 +72,7 @@ class ReduceRun final : public CpuKernel {
   void FoldWindow(Worker& worker, std::byte* to) const;
   // The next tiles, one after the other.
   void FoldInTurn(Worker& worker, const CompiledStage& stage, int64_t tiles, bool fresh, std::byte* const* to) const;
+  void PrepareFolds(const Worker& worker, const CompiledStage& stage, bool fresh, std::byte* const* to) const;
   void FoldTile(const Worker& worker, const CompiledStage& stage, const CompiledReduction& r, int64_t rows,
                 int64_t columns, bool fresh, std::byte* const* to) const;
   void Combine(const Worker& worker, const CompiledReduction& r, int64_t n, std::byte* const* accumulators,

@@ -46,6 +46,39 @@ uint64_t SummedResults(const ReduceStage& stage) {
   return summed & ~other;
 }
 
+// Of sums and products: how native code combines them, and what leaves every number as it is, a zero of either sign
+// too.
+struct Folding {
+  native::LaneOp op;
+  uint64_t neutral;
+};
+std::optional<Folding> FoldingOf(const Reduction& r, ElementType type) {
+  const bool is_sum = r.kind == Reduction::Kind::kSum;
+  if ((!is_sum && r.kind != Reduction::Kind::kProduct) || r.inputs.size() != 1 || type == ElementType::kPred ||
+      StorageBytes(type) < 4)
+    return std::nullopt;
+  const native::LaneOp op = is_sum ? native::LaneOp::kAdd : native::LaneOp::kMul;
+  if (!IsFloat(type)) return Folding{op, is_sum ? uint64_t{0} : uint64_t{1}};
+  if (StorageBytes(type) == 8) return Folding{op, std::bit_cast<uint64_t>(is_sum ? -0.0 : 1.0)};
+  return Folding{op, std::bit_cast<uint32_t>(is_sum ? -0.0f : 1.0f)};
+}
+
+// Which results of a stage are folded by native code where that can: those that one reduction takes, along rows.
+std::vector<std::optional<native::LaneOp>> FoldsOf(const ReduceStage& stage, std::span<const ElementType> lanes) {
+  std::vector<std::optional<native::LaneOp>> out(stage.program.results.size());
+  std::vector<int> uses(out.size(), 0);
+  for (const Reduction& r : stage.reductions)
+    for (int input : r.inputs) ++uses[At(input)];
+  for (const Reduction& r : stage.reductions) {
+    const std::size_t input = At(r.inputs[0]);
+    const ElementType type = plan::ComputeType(r.hlo_type);
+    const std::optional<Folding> folding = FoldingOf(r, type);
+    const bool is_alone = uses[input] == 1 && lanes[input] == ElementType::kInvalid;
+    if (folding && is_alone && FindReduceOps(r.kind, type).rows != nullptr) out[input] = folding->op;
+  }
+  return out;
+}
+
 }  // namespace
 
 KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads) {
@@ -169,6 +202,15 @@ Result<> ReduceRun::CompileRowValues(plan::ReduceKernel& body) {
   return {};
 }
 
+// Columns of a few rows are folded in another order.
+bool ReduceRun::TilesFold() const {
+  if (layout_ != ReduceLayout::kRowsByElements) return layout_ != ReduceLayout::kRows;
+  if (tile_.row_dim < 0) return false;
+  const int64_t extent = elements_.Extent(tile_.row_dim - static_cast<int>(row_rank_));
+  const int64_t rest = extent % tile_.rows;
+  return tile_.rows > kRowsInTurn && (rest == 0 || rest > kRowsInTurn);
+}
+
 Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body) {
   const uint64_t row_mask = row_rank_ == 0 ? 0 : ~uint64_t{0} >> (64 - row_rank_);
   for (std::size_t number = 0; number < body.stages.size(); ++number) {
@@ -181,6 +223,12 @@ Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body) {
     options.summed = SummedResults(stage);
     // A row stage has the lanes of the accumulators.
     if (is_row) options.tile = RowTile();
+    std::vector<std::optional<native::LaneOp>> folds;
+    if (!is_row && TilesFold()) folds = FoldsOf(stage, lanes);
+    options.folds = folds;
+    options.fold_side = layout_ == ReduceLayout::kElementsByRows   ? FoldSide::kRows
+                        : layout_ == ReduceLayout::kRowsByElements ? FoldSide::kColumns
+                                                                   : FoldSide::kTile;
     KRAFLA_ASSIGN(made.program, BlockProgram::Compile(stage.program, options));
     for (const plan::Node& n : stage.program.nodes)
       if (n.op == NodeOp::kParam) made.params.push_back(static_cast<int>(n.bits));
@@ -226,6 +274,9 @@ Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body) {
         reduction.wrap = FindBlockFn({.op = NodeOp::kWrap, .type = type, .operand = type, .storage = r.hlo_type});
       }
       const ElementType computed = plan::ComputeType(r.hlo_type);
+      if (reduction.ops.rows != nullptr && lane == ElementType::kInvalid)
+        if (const std::optional<Folding> folding = FoldingOf(r, computed)) reduction.neutral = folding->neutral;
+      if (reduction.neutral) reduction.fold_buffer = made.program.FoldBuffer(At(r.inputs[0]));
       if (r.kind != Reduction::Kind::kOther && IsFloat(computed)) reduction.arithmetic = computed;
       KRAFLA_ASSIGN(reduction.init, BlockProgram::Compile(r.init, {}));
       made.reductions.push_back(std::move(reduction));

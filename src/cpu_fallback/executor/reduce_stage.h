@@ -2,6 +2,7 @@
 // What the stages of a reduction are compiled to.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "cpu_fallback/executor/block_program.h"
@@ -20,6 +21,8 @@ struct CompiledReduction {
   std::vector<ReducedValue> values;
   int first_param = 0;
   ReduceOps ops;                                   // of one value
+  std::optional<uint64_t> neutral;                 // of sums and products: what leaves every number as it is
+  int fold_buffer = -1;                            // of the stage's program, whose tiles fold it themselves
   ConvertFn narrow = nullptr, widen = nullptr;     // of values that are reduced as they are stored
   BlockFn wrap = nullptr;                          // narrow integers that are summed in 32 bits
   ElementType arithmetic = ElementType::kInvalid;  // of floats that are no longer what was loaded

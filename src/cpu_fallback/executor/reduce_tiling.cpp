@@ -12,6 +12,7 @@
 #include "cpu_fallback/executor/long_sum.h"
 #include "cpu_fallback/kernels/reduce_ops.h"
 #include "cpu_fallback/native/native_code.h"
+#include "cpu_fallback/native/routine.h"
 
 namespace krafla::cpu {
 
@@ -30,7 +31,8 @@ constexpr int64_t kTileElements = 2048;
 constexpr int64_t kDenseBytes = 65536;
 constexpr int64_t kDenseColumns = 4096;
 constexpr int64_t kNativeElements = 8192;
-constexpr int64_t kSummedLanes = 64;  // that a row is added in
+constexpr int64_t kSummedLanes = 64;    // that a row is added in
+constexpr int64_t kFoldedColumns = 32;  // two vectors
 constexpr int64_t kFewColumns = 16;
 constexpr int64_t kPairedRow = 64;
 constexpr int64_t kLine = 64;  // bytes
@@ -158,6 +160,16 @@ class ReduceTilingChoice {
       if (stage.scope == ReduceStage::Scope::kElement) sum += CostAlong(stage.program, d);
     return sum;
   }
+  // Whether native code folds values as it computes them (NativePlanner::CanFold), which then are no arrays.
+  bool FoldsNatively(int64_t columns) const {
+    if (!native::HasRoutines() || columns < kFoldedColumns) return false;
+    return std::ranges::all_of(body_.stages, [](const ReduceStage& stage) {
+      return std::ranges::all_of(stage.reductions, [](const Reduction& r) {
+        const ElementType type = plan::ComputeType(r.hlo_type);
+        return (r.kind == Reduction::Kind::kSum || r.kind == Reduction::Kind::kProduct) && StorageBytes(type) >= 4;
+      });
+    });
+  }
   // The innermost dimension of elements before `end` that is not 1; -1: there is none.
   int InnermostBefore(int end) const {
     int out = end - 1;
@@ -269,15 +281,15 @@ class ReduceTilingChoice {
       out_.layout = ReduceLayout::kElementsByRows;
       tile.row_dim = second_row;
       // Values that go to a fold at once are best a small part of the L1 cache, where each call has several rows.
-      const bool is_folded =
-          tile_elements_ == kNativeElements && 4 * columns <= kTileElements && CountElementStages() == 1;
+      const bool is_folded = tile_elements_ == kNativeElements && 4 * columns <= kTileElements &&
+                             CountElementStages() == 1 && !FoldsNatively(columns);
       const int64_t most = are_rows ? dense_elements_ : is_folded ? kTileElements : tile_elements_;
       tile.rows = std::min(Extent(second_row), most / columns);
       return;
     }
     out_.layout = ReduceLayout::kElements;
     // One stage, whose values go to a fold at once, is best half in the L1 cache.
-    const bool is_folded = tile_elements_ == kNativeElements && CountElementStages() == 1;
+    const bool is_folded = tile_elements_ == kNativeElements && CountElementStages() == 1 && !FoldsNatively(columns);
     const int64_t most = is_block ? most_dense : is_folded ? kNativeElements / 2 : tile_elements_;
     if (is_folded && !is_block && !is_line) tile.columns = std::min(columns, most);
     if (second_element >= 0 && most / columns > 1 && (!ordered_ || is_whole))

@@ -155,7 +155,7 @@ bool RoutineFold::FoldRow(std::span<const RoutineLanes> row, Value& total) const
 
 // As ReduceColumns.
 RoutineFold::Value RoutineFold::FoldColumns(std::span<const Value> rows, int lanes, Value accumulator) const {
-  if (rows.size() <= 4) {
+  if (static_cast<int64_t>(rows.size()) <= kRowsInTurn) {
     for (const Value& v : rows) accumulator = Combine(accumulator, v, lanes);
     return accumulator;
   }

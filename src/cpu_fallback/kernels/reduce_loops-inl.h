@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations of plain reductions, and the loops over rows and columns.
+// The operations of plain reductions, and the loops over columns; those over rows are in reduce_rows-inl.h.
 #if defined(KRAFLA_CPU_REDUCE_LOOPS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef KRAFLA_CPU_REDUCE_LOOPS_INL
 #undef KRAFLA_CPU_REDUCE_LOOPS_INL
@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "cpu_fallback/kernels/float_extrema-inl.h"
+#include "cpu_fallback/kernels/reduce_ops.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
@@ -111,6 +112,8 @@ struct ExtremumOfBits {
   // negative the least is the largest unsigned integer. A NaN is beyond infinity in one of the two.
   static constexpr bool kHasBounds = true;
   using Unsigned = std::make_unsigned_t<T>;
+  static constexpr Unsigned kMinusInfinity =
+      static_cast<Unsigned>(static_cast<Unsigned>(kInfinity) | (Unsigned{1} << (8 * sizeof(T) - 1)));
   template <class D>
   struct Bounds {
     hn::Vec<D> largest;
@@ -131,8 +134,6 @@ struct ExtremumOfBits {
     }
     HWY_INLINE bool HaveNoNan(D d) const {
       const hn::RebindToUnsigned<D> du;
-      constexpr Unsigned kMinusInfinity =
-          static_cast<Unsigned>(static_cast<Unsigned>(kInfinity) | (Unsigned{1} << (8 * sizeof(T) - 1)));
       return hn::AllTrue(d, hn::Le(largest, hn::Set(d, kInfinity))) &&
              hn::AllTrue(du, hn::Le(largest_unsigned, hn::Set(du, kMinusInfinity)));
     }
@@ -145,6 +146,9 @@ struct ExtremumOfBits {
   template <class D>
   static HWY_INLINE Bounds<D> BoundsOf(D, hn::Vec<D> bits) {
     return {bits, hn::BitCast(hn::RebindToUnsigned<D>(), bits)};
+  }
+  static HWY_INLINE bool HasNoNan(T largest, Unsigned largest_unsigned) {
+    return largest <= kInfinity && largest_unsigned <= kMinusInfinity;
   }
   static HWY_INLINE bool IsTold(T extremum) { return (extremum >= 0) == kIsMax; }
   template <class D>
@@ -180,88 +184,6 @@ HWY_INLINE hn::Vec<D> EnterAt(D d, const hn::TFromD<D>* at) {
 template <class F, class D>
 HWY_INLINE hn::Vec<D> EnterSome(D d, const hn::TFromD<D>* at, std::size_t n) {
   return F::Enter(d, hn::LoadN(d, at, n));
-}
-
-// sum (op) a[0] (op) ... a[n - 1], for n below twice the lanes: in vectors of half the length, a quarter, ...
-template <class F, class D>
-HWY_INLINE hn::TFromD<D> FoldShort(D d, const hn::TFromD<D>* a, std::size_t n, hn::TFromD<D> sum) {
-  using T = hn::TFromD<D>;
-  if (n >= hn::Lanes(d)) {
-    sum = Combine<T, F>(sum, FoldLanes<F>(d, EnterAt<F>(d, a)));
-    a += hn::Lanes(d), n -= hn::Lanes(d);
-  }
-  if constexpr (HWY_MAX_LANES_D(D) > 1) sum = FoldShort<F>(hn::Half<D>(), a, n, sum);
-  return sum;
-}
-
-// Of *extremum and n elements, at least a vector, where their bounds tell it. Elements may be looked at twice.
-template <class F, class D>
-HWY_INLINE bool ExtremumByBounds(D d, const hn::TFromD<D>* a, std::size_t n, hn::TFromD<D>* extremum) {
-  using B = typename F::template Bounds<D>;
-  const std::size_t lanes = hn::Lanes(d);
-  B b0 = F::BoundsOf(d, hn::LoadU(d, a));
-  std::size_t i = lanes;
-  if (n >= 8 * lanes) {
-    B b1 = F::BoundsOf(d, hn::LoadU(d, a + lanes)), b2 = F::BoundsOf(d, hn::LoadU(d, a + 2 * lanes)),
-      b3 = F::BoundsOf(d, hn::LoadU(d, a + 3 * lanes));
-    for (i = 4 * lanes; i + 4 * lanes <= n; i += 4 * lanes) {
-      b0.Add(d, hn::LoadU(d, a + i));
-      b1.Add(d, hn::LoadU(d, a + i + lanes));
-      b2.Add(d, hn::LoadU(d, a + i + 2 * lanes));
-      b3.Add(d, hn::LoadU(d, a + i + 3 * lanes));
-    }
-    b0.Add(d, b1), b2.Add(d, b3), b0.Add(d, b2);
-  }
-  for (; i + lanes <= n; i += lanes) b0.Add(d, hn::LoadU(d, a + i));
-  if (i < n) b0.Add(d, hn::LoadU(d, a + n - lanes));
-  b0.Add(d, hn::Set(d, *extremum));
-  if (!b0.HaveNoNan(d)) return false;
-  using T = hn::TFromD<D>;
-  const hn::RebindToUnsigned<D> du;
-  if constexpr (F::kIsMaximum) *extremum = FoldLanes<MaxOp<T>>(d, b0.largest);
-  else *extremum = static_cast<T>(FoldLanes<MaxOp<hn::TFromD<decltype(du)>>>(du, b0.largest_unsigned));
-  return F::IsTold(*extremum);
-}
-
-// accumulator[r] = accumulator[r] (op) in[r, 0] (op) ... in[r, n - 1].
-template <class T, class F>
-void ReduceRows(const void* in, int64_t rows, int64_t count, void* accumulator) {
-  const hn::ScalableTag<T> d;
-  const hn::CappedTag<T, 1> d1;
-  using V = hn::Vec<decltype(d)>;
-  const std::size_t lanes = hn::Lanes(d), n = static_cast<std::size_t>(count);
-  const T* a = static_cast<const T*>(in);
-  T* to = static_cast<T*>(accumulator);
-  for (int64_t r = 0; r < rows; ++r, a += n) {
-    if constexpr (F::kHasBounds) {
-      T extremum = to[r];
-      if (n >= lanes && ExtremumByBounds<F>(d, a, n, &extremum)) {
-        to[r] = extremum;
-        continue;
-      }
-    }
-    T sum = hn::GetLane(EnterAt<F>(d1, to + r));
-    std::size_t i = 0;
-    if (n >= 2 * lanes) {
-      V total = EnterAt<F>(d, a);
-      i = lanes;
-      if (n >= 8 * lanes) {
-        V s0 = total, s1 = EnterAt<F>(d, a + lanes), s2 = EnterAt<F>(d, a + 2 * lanes),
-          s3 = EnterAt<F>(d, a + 3 * lanes);
-        for (i = 4 * lanes; i + 4 * lanes <= n; i += 4 * lanes) {
-          s0 = F::Do(d, s0, EnterAt<F>(d, a + i));
-          s1 = F::Do(d, s1, EnterAt<F>(d, a + i + lanes));
-          s2 = F::Do(d, s2, EnterAt<F>(d, a + i + 2 * lanes));
-          s3 = F::Do(d, s3, EnterAt<F>(d, a + i + 3 * lanes));
-        }
-        total = F::Do(d, F::Do(d, s0, s1), F::Do(d, s2, s3));
-      }
-      for (; i + lanes <= n; i += lanes) total = F::Do(d, total, EnterAt<F>(d, a + i));
-      sum = Combine<T, F>(sum, FoldLanes<F>(d, total));
-    }
-    sum = FoldShort<F>(d, a + i, n - i, sum);
-    to[r] = hn::GetLane(F::Leave(d1, hn::Set(d1, sum)));
-  }
 }
 
 // kVectors of the columns that follow each other every n elements; at least two rows.
@@ -315,7 +237,7 @@ void ReduceColumns(const void* in, int64_t row_count, int64_t count, void* accum
   if (rows == 0) return;
   std::size_t c = 0;
   // A few rows, as windows have them, are taken in turn, as XLA does: in sums of few elements the order counts.
-  if (rows <= 4) {
+  if (row_count <= kRowsInTurn) {
     for (; c < n; c += lanes) {
       const std::size_t left = std::min(lanes, n - c);
       auto s = EnterSome<F>(d, to + c, left);

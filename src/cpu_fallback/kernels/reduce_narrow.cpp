@@ -6,7 +6,7 @@
 #define HWY_TARGET_INCLUDE "cpu_fallback/kernels/reduce_narrow.cpp"
 #include <hwy/foreach_target.h>
 
-#include "cpu_fallback/kernels/reduce_loops-inl.h"
+#include "cpu_fallback/kernels/reduce_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {

@@ -10,6 +10,9 @@
 
 namespace krafla::cpu {
 
+// Columns of so many rows are combined in turn, of more as even rows and odd ones.
+inline constexpr int64_t kRowsInTurn = 4;
+
 struct ReduceOps {
   // accumulator[r] = accumulator[r] (op) in[r, 0] (op) ... in[r, n - 1].
   void (*rows)(const void* in, int64_t rows, int64_t n, void* accumulator) = nullptr;

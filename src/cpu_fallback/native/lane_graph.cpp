@@ -26,6 +26,8 @@ std::string LaneGraph::Key() const {
   put(static_cast<uint32_t>(streams.size()));
   put(static_cast<uint32_t>(tables.size()));
   put(static_cast<uint32_t>(regions.size()));
+  put(static_cast<uint32_t>(folds.size()));
+  put(folds_columns);
   put(adds_rows);
   put(adds_pairs);
   for (const LaneNode& n : nodes) {
@@ -72,6 +74,11 @@ std::string LaneGraph::Key() const {
     put(s.mask);
     put(s.parts);
   }
+  for (const LaneFold& f : folds) {
+    put(f.op);
+    put(f.stream);
+    put(f.node);
+  }
   return key;
 }
 
@@ -83,6 +90,7 @@ std::vector<bool> LaneGraph::Used() const {
     for (int n : s.parts)
       if (n >= 0) used[static_cast<std::size_t>(n)] = true;
   }
+  for (const LaneFold& f : folds) used[static_cast<std::size_t>(f.node)] = true;
   for (std::size_t i = nodes.size(); i-- > 0;) {
     const LaneNode& n = nodes[i];
     if (n.op == LaneOp::kFixedStore) used[i] = true;

@@ -147,6 +147,15 @@ struct LaneStore {
                                                                                    // behind `node`
 };
 
+// A node's values of each row, folded into one, which is combined with what the stream, of a value a row, has already;
+// or those of each column, with a dense stream that has the same elements for all rows. In the order of ReduceOps::rows
+// and ReduceOps::columns (kernels/reduce_ops.h).
+struct LaneFold {
+  LaneOp op = LaneOp::kAdd;  // or kMul, of numbers of 32 and 64 bits
+  int stream = 0;
+  int node = 0;
+};
+
 // Nodes [begin, end) run only where `condition` holds for some lane. Their values are used by each other and by the
 // region's phis, which lie right behind them.
 struct LaneRegion {
@@ -180,6 +189,8 @@ struct LaneGraph {
   std::vector<LaneStream> streams;
   std::vector<LaneRegion> regions;  // in order, none inside another
   std::vector<LaneStore> stores;    // after all loads of the same elements
+  std::vector<LaneFold> folds;      // AVX-512 alone
+  bool folds_columns = false;       // more than four rows each time
   std::vector<LaneAccess> accesses;
   // The stores of all rows go to the same elements, and are added to what was there: f32, f64 and 32-bit integers, with
   // streams that have one value, one a row, or an element for each.
@@ -190,7 +201,7 @@ struct LaneGraph {
 
   // The bytes that tell it from every other graph.
   std::string Key() const;
-  // Which nodes the stores need, and those that are stores.
+  // Which nodes stores and folds need, and those that are stores.
   std::vector<bool> Used() const;
   // What each node's value grows by from one column to the next, where that is the same throughout a row.
   std::vector<std::optional<int64_t>> ColumnSteps() const;

@@ -97,6 +97,7 @@ class Tabulator {
       for (const int part : s.parts)
         if (part >= 0) is_read[At(part)] = true;
     }
+    for (const LaneFold& f : graph_.folds) is_read[At(f.node)] = true;
     const std::vector<bool> used = graph_.Used();
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (!used[i] || known_[i].base >= 0) continue;

@@ -91,6 +91,7 @@ class Avx512Emitter {
 
     index_ = cc_.newInt64();
     if (graph_.adds_rows) EmitSums();
+    else if (graph_.folds_columns) EmitFoldedColumns();
     else EmitRows();
     cc_.ret();
     cc_.endFunc();
@@ -122,11 +123,26 @@ class Avx512Emitter {
   // The loops over all rows, and those that add them up (x86_avx512_loops.cpp).
   void EmitRows();
   void EmitSums();
+  using RunningPlaces = std::vector<std::pair<std::size_t, x86::Gp>>;
+  void RememberStarts();
+  void EmitColumns(int vectors);
+  RunningPlaces StartColumns(bool is_tail, int vectors);
+  void StartRowAt(const RunningPlaces& places);
   void EmitSumsOfColumns(bool is_tail, int vectors);
   InstId AddOf(int node) const;
   void FindColumnValues();
   void FindFusedProducts();
   void AddUp(std::size_t store);
+
+  // Rows and columns that are folded (x86_avx512_folds.cpp).
+  void EmitFoldedRow();
+  void EmitFoldedColumns();
+  void EmitFoldedColumns(bool is_tail, int vectors);
+  void StartFolds();
+  void Combine(const LaneFold& f, const x86::Vec& to, const x86::Vec& from);
+  x86::Vec FoldLanes(const LaneFold& f, const x86::Vec& v, int lanes);
+  void FoldUp(std::size_t fold);
+  void FoldTail(const LaneFold& f, const x86::Vec& sum);
 
   // Two rows at a time (x86_avx512_pairs.cpp).
   struct PairedProduct {
@@ -546,6 +562,10 @@ class Avx512Emitter {
   std::vector<std::pair<std::size_t, x86::Gp>> next_;  // streams, and how far behind these rows the next ones lie
   std::vector<bool> is_fused_;                         // products that are multiplied when they are added up
   std::array<std::vector<x86::Vec>, kVectors> sums_;   // of the rows, by store
+  // Of each fold: vectors that are combined by themselves, and the row's value; which of the former come next.
+  std::vector<std::array<x86::Vec, 4>> folded_;
+  std::vector<x86::Vec> row_folds_;
+  std::size_t next_folded_ = 0;
   // Of rows in pairs: each store's product; the nodes of the loop's body, and those of columns that it reads; where the
   // second row is of streams that have one; what was loaded of both; which columns the lanes of vectors are of.
   std::vector<PairedProduct> paired_;

@@ -48,7 +48,9 @@ void Avx512Emitter::EmitRows() {
   cc_.bind(row);
   StartRow();
   cc_.xor_(index_, index_);
-  if (used_count_ <= kCopiedNodes) {
+  if (!graph_.folds.empty()) {
+    EmitFoldedRow();
+  } else if (used_count_ <= kCopiedNodes) {
     EmitLoops(row_end);
   } else {
     EmitMaskedLoop();
@@ -137,23 +139,35 @@ void Avx512Emitter::FetchAhead(int vectors) {
 
 // Columns outside, rows inside: what is added up stays in registers for as many rows as there are.
 void Avx512Emitter::EmitSums() {
+  RememberStarts();
+  FindFusedProducts();
+  StartFetching();
+  cc_.xor_(index_, index_);
+  EmitPairs();
+  EmitColumns(HasManyPreds() ? 1 : kVectors);
+}
+
+void Avx512Emitter::RememberStarts() {
   for (const x86::Gp& base : bases_) {
     starts_.push_back(cc_.newIntPtr());
     cc_.mov(starts_.back(), base);
   }
   FindColumnValues();
-  FindFusedProducts();
-  StartFetching();
+}
+
+// All rows of so many vectors of columns at a time, from those at the index on.
+void Avx512Emitter::EmitColumns(int vectors) {
+  const auto rows_of = [&](bool is_tail, int count) {
+    if (graph_.folds_columns) EmitFoldedColumns(is_tail, count);
+    else EmitSumsOfColumns(is_tail, count);
+  };
   const asmjit::Label whole = cc_.newLabel(), rest = cc_.newLabel(), end = cc_.newLabel();
-  const int vectors = HasManyPreds() ? 1 : kVectors;
   const x86::Gp next = cc_.newInt64();
-  cc_.xor_(index_, index_);
-  EmitPairs();
   cc_.bind(whole);
   cc_.lea(next, x86::ptr(index_, vectors * lanes_));
   cc_.cmp(next, columns_);
   cc_.jg(rest);
-  EmitSumsOfColumns(false, vectors);
+  rows_of(false, vectors);
   cc_.add(index_, vectors * lanes_);
   cc_.jmp(whole);
   cc_.bind(rest);
@@ -166,24 +180,16 @@ void Avx512Emitter::EmitSums() {
   cc_.cmp(count, most);
   cc_.cmovg(count, most);
   MakeTailMask(count);
-  EmitSumsOfColumns(true, 1);
+  rows_of(true, 1);
   cc_.add(index_, lanes_);
   cc_.jmp(rest);
   cc_.bind(end);
 }
 
-void Avx512Emitter::EmitSumsOfColumns(bool is_tail, int vectors) {
+// Goes to the first row of the columns at the index; gives where streams that run along a row are at these.
+Avx512Emitter::RunningPlaces Avx512Emitter::StartColumns(bool is_tail, int vectors) {
   for (std::size_t s = 0; s < bases_.size(); ++s) cc_.mov(bases_[s], starts_[s]);
-  for (std::size_t v = 0; v < static_cast<std::size_t>(vectors); ++v) {
-    sums_[v].clear();
-    for (const LaneStore& s : graph_.stores) {
-      const x86::Vec sum = NewOf(TypeOf(s.node));
-      Emit(Inst::kIdVpxord, sum, sum, sum);
-      sums_[v].push_back(sum);
-    }
-  }
-  // Where streams that run along a row are at the first of these columns.
-  std::vector<std::pair<std::size_t, x86::Gp>> places;
+  RunningPlaces places;
   for (std::size_t s = 0; s < bases_.size(); ++s) {
     if (!Runs(s)) continue;
     places.emplace_back(s, cc_.newInt64());
@@ -196,12 +202,28 @@ void Avx512Emitter::EmitSumsOfColumns(bool is_tail, int vectors) {
     for (vector_ = 0; vector_ < static_cast<std::size_t>(vectors); ++vector_) EmitNode(static_cast<int>(i));
     vector_ = 0;
   }
+  return places;
+}
+void Avx512Emitter::StartRowAt(const RunningPlaces& places) {
+  StartRow();
+  for (const auto& [stream, place] : places) cc_.add(running_[stream], place);
+}
+
+void Avx512Emitter::EmitSumsOfColumns(bool is_tail, int vectors) {
+  for (std::size_t v = 0; v < static_cast<std::size_t>(vectors); ++v) {
+    sums_[v].clear();
+    for (const LaneStore& s : graph_.stores) {
+      const x86::Vec sum = NewOf(TypeOf(s.node));
+      Emit(Inst::kIdVpxord, sum, sum, sum);
+      sums_[v].push_back(sum);
+    }
+  }
+  const RunningPlaces places = StartColumns(is_tail, vectors);
   const x86::Gp left = cc_.newInt64();
   cc_.mov(left, rows_);
   const asmjit::Label row = cc_.newLabel();
   cc_.bind(row);
-  StartRow();
-  for (const auto& [stream, place] : places) cc_.add(running_[stream], place);
+  StartRowAt(places);
   FetchAhead(vectors);
   Body(is_tail, vectors);
   EndRow();
@@ -329,6 +351,7 @@ void Avx512Emitter::Body(bool is_tail, int vectors) {
       if (!graph_.adds_rows) EmitStore(s);
       else AddUp(n);
     }
+    for (std::size_t f = 0; f < graph_.folds.size(); ++f) FoldUp(f);
   }
   vector_ = 0;
 }

@@ -29,6 +29,7 @@ void Avx512Emitter::FindRowValues() {
     need(s.node), need(s.mask);
     for (int p : s.parts) need(p);
   }
+  for (const LaneFold& f : graph_.folds) need(f.node);
   for (std::size_t i = count; i-- > 0;) {
     const LaneNode& n = graph_.nodes[i];
     if (!in_body_[i] || (IsRowValue(i) && n.type != ElementType::kPred)) continue;

@@ -151,26 +151,41 @@ bool HasAvx512Vnni() { return HasTarget(X86Target::kAvx512) && Features().hasAVX
 bool HasAvx512Bf16() { return HasTarget(X86Target::kAvx512) && Features().hasAVX512_BF16(); }
 bool HasAvx512Vbmi() { return HasTarget(X86Target::kAvx512) && Features().hasAVX512_VBMI(); }
 
+// Whether a loop may begin at any column of a row.
+bool IsOfAnyColumn(const LaneStream& s) {
+  return s.kind != LaneStream::Kind::kShortRows && s.kind != LaneStream::Kind::kRamp;
+}
+
 // Whether rows can be added up in registers (LaneGraph::adds_rows).
 bool HasSumsFor(const LaneGraph& graph) {
-  using enum LaneStream::Kind;
-  const auto is_simple = [](const LaneStream& s) { return s.kind != kShortRows && s.kind != kRamp; };
   const auto is_sum = [&](const LaneStore& s) {
     const ElementType type = graph.nodes[static_cast<std::size_t>(s.node)].type;
     const LaneStream& stream = graph.streams[static_cast<std::size_t>(s.stream)];
     const int width = stream.width;
-    return stream.kind == kDense && s.mask < 0 && s.parts[0] < 0 && StorageBytes(type) == width &&
+    return stream.kind == LaneStream::Kind::kDense && s.mask < 0 && s.parts[0] < 0 && StorageBytes(type) == width &&
            type != ElementType::kPred && (IsFloat(type) ? width >= 4 : width == 4);
   };
-  return std::ranges::all_of(graph.streams, is_simple) && std::ranges::all_of(graph.stores, is_sum) &&
+  return std::ranges::all_of(graph.streams, IsOfAnyColumn) && std::ranges::all_of(graph.stores, is_sum) &&
          graph.regions.empty();
+}
+
+// Whether rows or columns can be folded in registers, in a loop that has several copies: rows by whole vectors of what
+// is folded.
+bool HasFoldsFor(const LaneGraph& graph) {
+  if (std::ranges::count(graph.Used(), true) > static_cast<std::ptrdiff_t>(kCopiedNodes)) return false;
+  if (graph.folds_columns) return std::ranges::all_of(graph.streams, IsOfAnyColumn);
+  const int lanes = LanesOf(X86Target::kAvx512, graph);
+  return std::ranges::all_of(graph.folds, [&](const LaneFold& f) {
+    return StorageBytes(graph.nodes[static_cast<std::size_t>(f.node)].type) * lanes == 64;
+  });
 }
 
 bool CanEmit(X86Target target, const LaneGraph& graph) {
   switch (target) {
-    case X86Target::kAvx2: return !graph.adds_rows && HasAvx2For(graph);
+    case X86Target::kAvx2: return !graph.adds_rows && graph.folds.empty() && HasAvx2For(graph);
     case X86Target::kAvx512:
-      return std::ranges::all_of(graph.nodes, HasAvx512For) && (!graph.adds_rows || HasSumsFor(graph));
+      return std::ranges::all_of(graph.nodes, HasAvx512For) && (!graph.adds_rows || HasSumsFor(graph)) &&
+             (graph.folds.empty() || HasFoldsFor(graph));
   }
   return false;
 }
