@@ -95,8 +95,7 @@ void ReduceRun::Combine(const Worker& worker, const CompiledReduction& r, int64_
                 static_cast<std::size_t>(n * r.values[v].width));
 }
 
-// One accumulator a value and row, and n new ones in each: neighbours are combined until one is left, so that the order
-// stays. While their number is even, those of all rows are combined as one array.
+// One accumulator a value and row, and n new ones in each.
 void ReduceRun::CombineRows(const Worker& worker, const CompiledReduction& r, int64_t rows, int64_t n,
                             std::byte* const* accumulators, const std::byte* const* values) const {
   if (r.ops.rows != nullptr) {
@@ -104,6 +103,28 @@ void ReduceRun::CombineRows(const Worker& worker, const CompiledReduction& r, in
     return;
   }
   if (n == 0) return;
+  if (r.arg_extremum != nullptr) {
+    const auto take = [&](int64_t row) {
+      return r.arg_extremum(values[0] + row * n * r.values[0].width, values[1] + row * n * r.values[1].width, n,
+                            accumulators[0] + row * r.values[0].width, accumulators[1] + row * r.values[1].width);
+    };
+    for (int64_t row = 0; row < rows; ++row) {
+      if (take(row)) continue;
+      // What a NaN does is the combiner's.
+      std::byte* const to[] = {accumulators[0] + row * r.values[0].width, accumulators[1] + row * r.values[1].width};
+      const std::byte* const from[] = {values[0] + row * n * r.values[0].width,
+                                       values[1] + row * n * r.values[1].width};
+      CombinePairwise(worker, r, 1, n, to, from);
+    }
+    return;
+  }
+  CombinePairwise(worker, r, rows, n, accumulators, values);
+}
+
+// Neighbours are combined until one is left, so that the order stays. While their number is even, those of all rows are
+// combined as one array.
+void ReduceRun::CombinePairwise(const Worker& worker, const CompiledReduction& r, int64_t rows, int64_t n,
+                                std::byte* const* accumulators, const std::byte* const* values) const {
   const int64_t step = temporary_bytes_;
   std::byte* base = worker.memory + temporaries_ + max_values_ * step;
   std::byte *left[kMaxReducedValues], *right[kMaxReducedValues];

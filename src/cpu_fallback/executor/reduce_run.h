@@ -79,6 +79,8 @@ class ReduceRun final : public CpuKernel {
                const std::byte* const* values) const;
   void CombineRows(const Worker& worker, const CompiledReduction& r, int64_t rows, int64_t n,
                    std::byte* const* accumulators, const std::byte* const* values) const;
+  void CombinePairwise(const Worker& worker, const CompiledReduction& r, int64_t rows, int64_t n,
+                       std::byte* const* accumulators, const std::byte* const* values) const;
   // All reductions of a stage: their accumulators in turn.
   void CombineStage(const Worker& worker, const CompiledStage& stage, std::byte* const* accumulators,
                     const std::byte* const* values) const;
@@ -101,6 +103,7 @@ class ReduceRun final : public CpuKernel {
   std::vector<CompiledStage> stages_;
   std::optional<StageArrays> arrays_;
   std::shared_ptr<const plan::ReduceKernel> source_;  // for routines, where it fits them
+  std::vector<bool> read_params_;
   int param_count_ = 0;
   std::vector<int> param_widths_, row_value_widths_;
   int64_t max_lanes_ = 1, tile_elements_ = 1;

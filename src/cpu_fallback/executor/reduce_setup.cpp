@@ -6,6 +6,7 @@
 
 #include "base/checked_math.h"
 #include "base/index.h"
+#include "cpu_fallback/executor/arg_extremum.h"
 #include "cpu_fallback/executor/long_sum.h"
 #include "cpu_fallback/executor/reduce_run.h"
 #include "cpu_fallback/executor/unrolled_program.h"
@@ -63,6 +64,18 @@ std::optional<Folding> FoldingOf(const Reduction& r, ElementType type) {
   return Folding{op, std::bit_cast<uint32_t>(is_sum ? -0.0f : 1.0f)};
 }
 
+// Which reduced values a stage reads.
+std::vector<bool> ReadParams(const plan::ReduceKernel& body) {
+  std::vector<bool> out;
+  for (const ReduceStage& stage : body.stages)
+    for (const plan::Node& n : stage.program.nodes) {
+      if (n.op != NodeOp::kParam) continue;
+      if (out.size() <= n.bits) out.resize(n.bits + 1);
+      out[n.bits] = true;
+    }
+  return out;
+}
+
 // Which results of a stage are folded by native code where that can: those that one reduction takes, along rows.
 std::vector<std::optional<native::LaneOp>> FoldsOf(const ReduceStage& stage, std::span<const ElementType> lanes) {
   std::vector<std::optional<native::LaneOp>> out(stage.program.results.size());
@@ -113,6 +126,7 @@ KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads) {
   for (int64_t d : body.row_dims)
     if (d == 0) return out;
   out->row_rank_ = row_rank;
+  out->read_params_ = ReadParams(body);
   const bool one_stage = std::ranges::count(body.stages, ReduceStage::Scope::kElement, &ReduceStage::scope) == 1;
   out->lanes_ = FindReduceLanes(body);
   if (one_stage) out->window_ = WindowFold::Find(body.stages[0], body.row_dims, body.element_dims);
@@ -276,6 +290,10 @@ Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body) {
       const ElementType computed = plan::ComputeType(r.hlo_type);
       if (reduction.ops.rows != nullptr && lane == ElementType::kInvalid)
         if (const std::optional<Folding> folding = FoldingOf(r, computed)) reduction.neutral = folding->neutral;
+      // A zero may have either sign there, which somebody might read.
+      const std::size_t value = At(reduction.first_param);
+      const bool is_read = value < read_params_.size() && read_params_[value];
+      if (!is_read || !IsFloat(r.hlo_type)) reduction.arg_extremum = FindArgExtremum(r);
       if (reduction.neutral) reduction.fold_buffer = made.program.FoldBuffer(At(r.inputs[0]));
       if (r.kind != Reduction::Kind::kOther && IsFloat(computed)) reduction.arithmetic = computed;
       KRAFLA_ASSIGN(reduction.init, BlockProgram::Compile(r.init, {}));

@@ -7,6 +7,7 @@
 
 #include "base/checked_math.h"
 #include "base/index.h"
+#include "cpu_fallback/executor/arg_extremum.h"
 #include "cpu_fallback/executor/iteration.h"
 #include "cpu_fallback/executor/lanes.h"
 #include "cpu_fallback/executor/long_sum.h"
@@ -135,6 +136,7 @@ class ReduceTilingChoice {
     for (const ReduceStage& stage : body.stages)
       for (const Reduction& r : stage.reductions) {
         ordered_ |= r.kind == Reduction::Kind::kOther;
+        combines_ |= r.kind == Reduction::Kind::kOther && FindArgExtremum(r) == nullptr;
         sums_floats_ |= DependsOnOrder(r);
       }
     computes_ = Computes(body);
@@ -197,7 +199,7 @@ class ReduceTilingChoice {
     }
     // Own combiners are run step by step: over rows side by side once an element, along a row over halves of what is
     // left.
-    if (ordered_ && best_row_ >= 0 && Extent(best_row_) >= 16 && best_element_ >= 0 && Extent(best_element_) >= 32)
+    if (combines_ && best_row_ >= 0 && Extent(best_row_) >= 16 && best_element_ >= 0 && Extent(best_element_) >= 32)
       element_cost_ += kOwnCombiner;
     // Short rows of a power of two are halved all at once, as one array.
     if (ordered_ && best_element_ >= 0 && element_count_ == Extent(best_element_) && element_count_ <= kPairedRow &&
@@ -308,6 +310,7 @@ class ReduceTilingChoice {
   // Combiners that may not commute (the selection of a select-and-scatter) see a row's elements in order: tiles then
   // lie along the innermost dimensions of elements.
   bool ordered_ = false;
+  bool combines_ = false;  // with a combiner that has no loop
   bool sums_floats_ = false, computes_ = false;
   int best_row_ = -1, best_element_ = -1;
   double row_cost_ = 1e300, element_cost_ = 1e300;

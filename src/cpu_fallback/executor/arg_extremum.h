@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions to a largest or smallest value and where it lies, as argmax and argmin are written.
+#pragma once
+
+#include "cpu_fallback/kernels/arg_extremum_rows.h"
+#include "plan/kernel_plan.h"
+
+namespace krafla::cpu {
+
+// The loop for a reduction of pairs (value, index) whose combiner takes the larger (or smaller) value and of equal ones
+// the smaller index: v > w || v != v ? v : w, and the index of v where that holds or v == w && i < j. Null: it is
+// another one.
+ArgExtremumRows FindArgExtremum(const plan::Reduction& reduction);
+
+}  // namespace krafla::cpu

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of pairs (value, index) reduced to the largest or smallest value and the least of the indices that have it.
+#pragma once
+
+#include <cstdint>
+
+#include "krafla/element_type.h"
+
+namespace krafla::cpu {
+
+// Combines n pairs with the one that is there. False, and nothing is written: there is a NaN among the values, whose
+// index depends on the order. Of zeros of both signs the value is any.
+using ArgExtremumRows = bool (*)(const void* values, const void* indices, int64_t n, void* value, void* index);
+// Of compute types; null: there is no loop for them.
+ArgExtremumRows FindArgExtremumRows(bool is_largest, ElementType value, ElementType index);
+
+}  // namespace krafla::cpu

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// argmax and argmin by their own loop, beside the combiner.
+#include "cpu_fallback/executor/arg_extremum.h"
+#include "program_fixture.h"
+
+namespace krafla {
+namespace {
+
+struct ArgCase {
+  std::string type, direction;
+  int64_t rows, columns;
+};
+
+// As JAX writes them, over x * scale: many elements are equal.
+std::string ArgProgram(const ArgCase& c, bool gives_value) {
+  const std::string t = c.type, rows = "[" + std::to_string(c.rows) + "]";
+  const std::string all = "[" + std::to_string(c.rows) + "," + std::to_string(c.columns) + "]";
+  const bool is_float = t[0] == 'f' || t == "bf16", is_wide = t == "f64" || t == "s64";
+  const std::string i = is_wide ? "s64" : "s32";
+  const std::string low = is_float ? (c.direction == "GT" ? "-inf" : "inf") : "0";
+  const std::string takes = is_float ? "or(gt, ne)" : "or(gt, gt)";
+  return "HloModule m\narg { v = " + t + "[] parameter(0)\n  i = " + i + "[] parameter(1)\n  w = " + t +
+         "[] parameter(2)\n  j = " + i + "[] parameter(3)\n  gt = pred[] compare(v, w), direction=" + c.direction +
+         "\n  ne = pred[] compare(v, v), direction=NE\n  takes = pred[] " + takes +
+         "\n  eq = pred[] compare(v, w), direction=EQ\n  lt = pred[] compare(i, j), direction=LT\n  tie = pred[] "
+         "and(eq, lt)\n  moves = pred[] or(takes, tie)\n  r = " +
+         t + "[] select(takes, v, w)\n  s = " + i + "[] select(moves, i, j)\n  ROOT q = (" + t + "[], " + i +
+         "[]) tuple(r, s) }\nENTRY e {\n  n = s32" + all + " parameter(0)\n  k = s32[] constant(37)\n  ks = s32" + all +
+         " broadcast(k), dimensions={}\n  m = s32" + all + " remainder(n, ks)\n  mm = s32" + all +
+         " multiply(m, m)\n  ml = s32" + all + " remainder(mm, ks)\n  x = " + t + all + " convert(ml)\n  at = " + i +
+         all + " iota(), iota_dimension=1\n  z = " + t + "[] constant(" + low + ")\n  o = " + i +
+         "[] constant(0)\n  r = (" + t + rows + ", " + i + rows +
+         ") reduce(x, at, z, o), dimensions={1}, to_apply=arg\n  " + (gives_value ? "ROOT r0" : "r0") + " = " + t +
+         rows + " get-tuple-element(r), index=0\n  " + (gives_value ? "r1" : "ROOT r1") + " = " + i + rows +
+         " get-tuple-element(r), index=1\n}\n";
+}
+
+// The same by plain C++.
+template <class Index>
+void ExpectArgs(const ArgCase& c) {
+  auto executable = CompileFor(NativeUse::kWorthwhile, ArgProgram(c, false));
+  ASSERT_TRUE(executable) << executable.error().ToString();
+  Result<> status;
+  const auto got = Results(**executable, kUnlimited, status);
+  ASSERT_TRUE(status) << status.error().ToString();
+  const auto n = ArgumentsOf((*executable)->plan())[0];
+  for (int64_t row = 0; row < c.rows; ++row) {
+    int64_t best = c.direction == "GT" ? -1 : 1000;
+    Index where = 0, found = 0;
+    if (c.type[0] != 'f' && c.type != "bf16") best = c.type == "pred" ? 0 : 0;
+    for (int64_t column = 0; column < c.columns; ++column) {
+      int32_t x;
+      std::memcpy(&x, n.data() + (row * c.columns + column) * 4, 4);
+      x = x % 37 * (x % 37) % 37;
+      if (c.type == "pred") x = x != 0;
+      if (c.direction == "GT" ? x > best : x < best) best = x, where = static_cast<Index>(column);
+    }
+    std::memcpy(&found, got[0].data() + row * static_cast<int64_t>(sizeof(Index)), sizeof(Index));
+    EXPECT_EQ(found, where) << c.type << " " << c.direction << " row " << row << " of " << c.columns;
+  }
+}
+
+TEST(ArgExtremum, FindsTheFirst) {
+  for (const char* direction : {"GT", "LT"})
+    for (int64_t columns : {17, 33, 64, 100, 1000, 5000}) {
+      for (const char* type : {"f32", "s32", "u32", "pred", "bf16", "s8"})
+        ExpectArgs<int32_t>({type, direction, 21, columns});
+      for (const char* type : {"f64", "s64"}) ExpectArgs<int64_t>({type, direction, 21, columns});
+    }
+}
+
+// NaNs, zeros of both signs, equal values: every pair of rows of a few numbers, against the combiner's own order.
+TEST(ArgExtremum, LoopRefusesNansAlone) {
+  const auto largest = cpu::FindArgExtremumRows(true, ElementType::kF32, ElementType::kS32);
+  ASSERT_NE(largest, nullptr);
+  for (std::size_t n : {1u, 5u, 16u, 37u, 64u}) {
+    std::vector<float> values(n, 1.0f);
+    std::vector<int32_t> places(n);
+    for (std::size_t i = 0; i < n; ++i) places[i] = static_cast<int32_t>(i);
+    for (std::size_t at = 0; at < n; ++at) {
+      float value = -INFINITY;
+      int32_t place = 0;
+      values[at] = 2;
+      EXPECT_TRUE(largest(values.data(), places.data(), static_cast<int64_t>(n), &value, &place));
+      EXPECT_EQ(place, static_cast<int32_t>(at));
+      EXPECT_EQ(value, 2);
+      values[at] = NAN, value = 7, place = 3;
+      EXPECT_FALSE(largest(values.data(), places.data(), static_cast<int64_t>(n), &value, &place));
+      EXPECT_EQ(value, 7);
+      EXPECT_EQ(place, 3);
+      values[at] = 1;
+    }
+  }
+}
+
+// Of the patterns that look alike only that of argmax and argmin has the loop.
+TEST(ArgExtremum, IsTheCombinerOfArgmaxAlone) {
+  const auto loop = [](const std::string& text) {
+    auto executable = CompileFor(NativeUse::kWorthwhile, text);
+    EXPECT_TRUE(executable) << executable.error().ToString();
+    const auto& body = std::get<plan::ReduceKernel>((*executable)->plan().kernels.at(0).body);
+    return cpu::FindArgExtremum(body.stages[0].reductions[0]);
+  };
+  const std::string text = ArgProgram({"f32", "GT", 40, 200}, false);
+  EXPECT_NE(loop(text), nullptr);
+  for (const auto& [was, is] : {std::pair{"direction=LT\n  tie", "direction=GT\n  tie"},
+                                {"and(eq, lt)", "or(eq, lt)"},
+                                {"or(takes, tie)", "or(gt, tie)"},
+                                {"select(takes, v, w)", "select(takes, w, v)"},
+                                {"direction=NE", "direction=EQ"}}) {
+    std::string other = text;
+    const std::size_t at = other.find(was);
+    ASSERT_NE(at, std::string::npos) << was;
+    other.replace(at, std::string(was).size(), is);
+    EXPECT_EQ(loop(other), nullptr) << is;
+  }
+}
+
+}  // namespace
+}  // namespace krafla
