@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // argmax and argmin by their own loop, beside the combiner.
 #include "cpu_fallback/executor/arg_extremum.h"
+
+#include <cmath>
+
 #include "program_fixture.h"
 
 namespace krafla {
@@ -47,7 +50,7 @@ void ExpectArgs(const ArgCase& c) {
   for (int64_t row = 0; row < c.rows; ++row) {
     int64_t best = c.direction == "GT" ? -1 : 1000;
     Index where = 0, found = 0;
-    if (c.type[0] != 'f' && c.type != "bf16") best = c.type == "pred" ? 0 : 0;
+    if (c.type[0] != 'f' && c.type != "bf16") best = 0;  // what the reduction begins with
     for (int64_t column = 0; column < c.columns; ++column) {
       int32_t x;
       std::memcpy(&x, n.data() + (row * c.columns + column) * 4, 4);
@@ -69,7 +72,7 @@ TEST(ArgExtremum, FindsTheFirst) {
     }
 }
 
-// NaNs, zeros of both signs, equal values: every pair of rows of a few numbers, against the combiner's own order.
+// A NaN anywhere is left to the combiner, and nothing is written then.
 TEST(ArgExtremum, LoopRefusesNansAlone) {
   const auto largest = cpu::FindArgExtremumRows(true, ElementType::kF32, ElementType::kS32);
   ASSERT_NE(largest, nullptr);

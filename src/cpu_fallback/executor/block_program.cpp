@@ -97,6 +97,7 @@ inline void BlockProgram::RunStep(const Step& s, std::byte* memory, const int64_
     }
     case Step::Kind::kStore:
       if (stored != nullptr && s.access < 64 && ((*stored >> s.access) & 1)) break;
+      if (IsFill()) return FillPlanes(memory, origin, rows, columns, -1, 1);
       Store(s, memory, origin, rows, columns);
       break;
     case Step::Kind::kRamp: {
@@ -185,8 +186,13 @@ bool BlockProgram::IsMove() const {
   return tile_steps_.size() == 2 && tile_steps_[0].kind == Step::Kind::kLoad && tile_steps_[0].moves;
 }
 
+bool BlockProgram::IsFill() const {
+  return tile_steps_.size() == 1 && tile_steps_[0].kind == Step::Kind::kStore && !tile_steps_[0].is_uniform &&
+         slots_[static_cast<std::size_t>(tile_steps_[0].in[0])].is_uniform;
+}
+
 bool BlockProgram::TakesPlanes() const {
-  if (IsMove()) return true;
+  if (IsMove() || IsFill()) return true;
   if (tile_steps_.size() != 1 || tile_steps_[0].kind != Step::Kind::kNative) return false;
   const auto is_flat = [&](const NativeOperand& o) {
     const bool is_memory = o.kind == NativeOperand::Kind::kAccess || o.kind == NativeOperand::Kind::kRamp;
@@ -206,6 +212,7 @@ int64_t BlockProgram::FactorOf(const Address& address, int dim) {
 void BlockProgram::RunPlanes(std::byte* memory, std::span<const int64_t> origin, int64_t rows, int64_t columns,
                              int plane_dim, int64_t planes) const {
   if (IsMove()) return MovePlanes(memory, origin.data(), rows, columns, plane_dim, planes);
+  if (IsFill()) return FillPlanes(memory, origin.data(), rows, columns, plane_dim, planes);
   const NativePart& part = native_parts_[static_cast<std::size_t>(tile_steps_[0].native)];
   std::array<native::StreamArgument, kMaxNativeOperands> streams;
   for (std::size_t i = 0; i < part.operands.size(); ++i) {
@@ -245,6 +252,25 @@ void BlockProgram::MovePlanes(std::byte* memory, const int64_t* origin, int64_t 
   for (int64_t p = 0; p < planes; ++p)
     MoveTile(m.from.width, m.source + p * from_step, {m.from.row_stride, m.from.column_stride}, m.target + p * to_step,
              {m.to.row_stride, m.to.column_stride}, rows, columns);
+}
+
+void BlockProgram::FillPlanes(std::byte* memory, const int64_t* origin, int64_t rows, int64_t columns, int plane_dim,
+                              int64_t planes) const {
+  const Access& a = accesses_[static_cast<std::size_t>(tile_steps_[0].access)];
+  std::byte* const* slots = SlotPointers(memory);
+  const Address& address = addresses_[static_cast<std::size_t>(a.address)];
+  std::byte* to =
+      slots[slots_.size() + static_cast<std::size_t>(a.buffer)] + Evaluate(address, origin, slots) * a.width;
+  std::byte value[8];
+  const std::byte* from = slots[tile_steps_[0].in[0]];
+  if (a.convert != nullptr) a.convert(from, value, 1), from = value;
+  const int64_t plane_stride = planes > 1 ? FactorOf(address, plane_dim) * a.width : 0;
+  const bool is_dense = rows == 1 || a.row_stride == columns;
+  for (int64_t p = 0; p < planes; ++p, to += plane_stride) {
+    if (is_dense) Fill(a.width, from, to, rows * columns);
+    else
+      for (int64_t r = 0; r < rows; ++r) Fill(a.width, from, to + r * a.row_stride * a.width, columns);
+  }
 }
 
 void BlockProgram::Load(const Step& step, std::byte* memory, std::byte* home, const int64_t* origin, int64_t rows,

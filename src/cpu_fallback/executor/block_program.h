@@ -67,6 +67,8 @@ class BlockProgram {
     // code does that, the result is no array (FoldBuffer).
     std::span<const std::optional<native::LaneOp>> folds = {};
     FoldSide fold_side = FoldSide::kTile;
+    // One value that is stored everywhere is no array: each tile is filled with it. Not for a loop's instructions.
+    bool fills = false;
     // For AddTo: no native code of its own, and what that needs is kept.
     bool is_for_routine = false;
   };
@@ -95,7 +97,8 @@ class BlockProgram {
   // Runs one tile at `origin` (one index an iteration dimension).
   void RunTile(std::byte* memory, std::span<const int64_t> origin, int64_t rows, int64_t columns,
                const void* const* params = nullptr) const;
-  // Whether a tile is one move, or one call of native code, to which it is one long row: then several tiles are so too.
+  // Whether a tile is one move, one store of a single value, or one call of native code, to which it is one long row:
+  // then several tiles are so too.
   bool TakesPlanes() const;
   // As RunTile at `planes` places that follow each other along dimension `plane_dim`.
   void RunPlanes(std::byte* memory, std::span<const int64_t> origin, int64_t rows, int64_t columns, int plane_dim,
@@ -231,8 +234,11 @@ class BlockProgram {
     std::byte* target;
   };
   bool IsMove() const;
+  bool IsFill() const;
   Move MoveOf(const Step& step, std::byte* memory, const int64_t* origin) const;
   void MovePlanes(std::byte* memory, const int64_t* origin, int64_t rows, int64_t columns, int plane_dim,
+                  int64_t planes) const;
+  void FillPlanes(std::byte* memory, const int64_t* origin, int64_t rows, int64_t columns, int plane_dim,
                   int64_t planes) const;
   native::StreamArgument StreamOf(const NativeOperand& operand, std::byte* memory, const int64_t* origin) const;
   // The slots that a step reads and writes, its access' mask and offsets among them.

@@ -216,6 +216,9 @@ int64_t ElementsInTurn(const ElementProgram& program, std::span<const AccessShap
 
 }  // namespace
 
+// Elements of a tile whose rows are the same line of memory: of fewer, what a tile costs is more than what it saves.
+constexpr int64_t kLeastRepeated = 1024;
+
 TileShape ChooseTile(const ElementProgram& program, const TileWish& wish) {
   const IndexSpace& space = program.space;
   const Dims& dims = space.dims();
@@ -258,6 +261,8 @@ TileShape ChooseTile(const ElementProgram& program, const TileWish& wish) {
         const IndexSpace::Affine across = space.StrideAlong(a.index, d);
         if (!across.affine) cost += 2;
         else if (along.affine && across.stride == columns && along.stride == 1) cost += 0;
+        else if (across.stride == 0 && !a.is_store && dims[static_cast<std::size_t>(d)] * columns >= kLeastRepeated)
+          cost += 5.0 / static_cast<double>(columns);  // from the L1 cache
         else cost += 20.0 / static_cast<double>(columns);
       }
       cost += 20.0 / static_cast<double>(dims[static_cast<std::size_t>(d)] * columns);

@@ -51,6 +51,11 @@ constexpr int64_t kMovedBytes = 64 * 1024;
 // Moves of fewer tiles' elements stay as they are: those of one tile can be a loop's instruction.
 constexpr int64_t kFewTiles = 4;
 
+// Whether the program stores one value everywhere.
+bool Fills(const ElementProgram& program) {
+  return program.stores.size() == 1 && program.nodes[static_cast<std::size_t>(program.stores[0].node)].depends == 0;
+}
+
 bool MovesAlong(const ElementProgram& program, int column_dim) {
   if (column_dim < 0 || program.stores.empty()) return false;
   const auto goes_along = [&](const auto& access) {
@@ -58,7 +63,8 @@ bool MovesAlong(const ElementProgram& program, int column_dim) {
     return access.mask == plan::kNoNode && access.storage == program.stores[0].storage && along.affine &&
            (along.stride == 0 || along.stride == 1);
   };
-  // One value everywhere would be an array as long as a tile.
+  if (Fills(program)) return goes_along(program.stores[0]);
+  // One value everywhere beside others would be an array as long as a tile.
   const auto is_move = [&](const Node& n) { return n.op == NodeOp::kLoad && n.depends != 0 && goes_along(n); };
   return std::ranges::all_of(program.nodes, is_move) && std::ranges::all_of(program.stores, goes_along);
 }
@@ -86,9 +92,14 @@ Result<BlockProgram> CompileTiled(const ElementProgram& program, int64_t runs, T
   const int64_t moved = std::min(elements / 16 / 64 * 64, kMovedBytes / widest);
   if (moved > usual) {
     tile = ChooseTile(program, {.max_elements = moved, .few_columns = moved / 2});
-    if (MovesAlong(program, tile.column_dim))
-      return BlockProgram::Compile(program,
-                                   {.tile = tile, .memory_is_constant = true, .elements = elements, .runs = runs});
+    if (MovesAlong(program, tile.column_dim)) {
+      KRAFLA_ASSIGN(
+          BlockProgram move,
+          BlockProgram::Compile(
+              program, {.tile = tile, .memory_is_constant = true, .elements = elements, .runs = runs, .fills = true}));
+      if (move.TakesPlanes()) AddPlanes(program, moved, tile);
+      return move;
+    }
   }
   tile = ChooseTile(program, {.max_elements = usual});
   KRAFLA_ASSIGN(

@@ -143,15 +143,21 @@ HWY_INLINE bool ExtremaOfFourRows(const T* a, std::size_t n, T* to) {
   const hn::RebindToUnsigned<decltype(d)> du;
   using Unsigned = hn::TFromD<decltype(du)>;
   const std::size_t lanes = hn::Lanes(d);
+  typename F::template Bounds<hn::ScalableTag<T>> bounds[4];
+  KRAFLA_UNROLL(4)
+  for (std::size_t r = 0; r < 4; ++r) bounds[r] = F::BoundsOf(d, hn::LoadU(d, a + r * n));
+  const auto add = [&](std::size_t i) HWY_ATTR {
+    KRAFLA_UNROLL(4)
+    for (std::size_t r = 0; r < 4; ++r) bounds[r].Add(d, hn::LoadU(d, a + r * n + i));
+  };
+  std::size_t i = lanes;
+  for (; i + lanes <= n; i += lanes) add(i);
+  // The last ones together with some that were looked at already.
+  if (i < n) add(n - lanes);
   hn::Vec<decltype(d)> largest[4];
   hn::Vec<decltype(du)> largest_unsigned[4];
   KRAFLA_UNROLL(4)
-  for (std::size_t r = 0; r < 4; ++r) {
-    auto bounds = F::BoundsOf(d, hn::LoadU(d, a + r * n));
-    for (std::size_t i = lanes; i + lanes <= n; i += lanes) bounds.Add(d, hn::LoadU(d, a + r * n + i));
-    bounds.Add(d, hn::LoadU(d, a + r * n + n - lanes));
-    largest[r] = bounds.largest, largest_unsigned[r] = bounds.largest_unsigned;
-  }
+  for (std::size_t r = 0; r < 4; ++r) largest[r] = bounds[r].largest, largest_unsigned[r] = bounds[r].largest_unsigned;
   T most[4];
   Unsigned most_unsigned[4];
   FoldFour<MaxOp<T>>(d, largest, most);
