@@ -64,6 +64,7 @@ Every operation runs on the CPU and on Vulkan with XLA's results, with these exc
 | subnormal numbers of f32, f64 and bf16 | as arguments and results they may count as zeros of their sign | devices flush them, and so does XLA:CPU; f16 and narrower types keep theirs |
 | NaN | arithmetic gives the positive quiet one, whatever the machine's own; moved bits stay | the same bits on every device (docs/decisions/0003-same-bits.md) |
 | sums and products of floats in dot, convolution, reduce, scan, fft, factorisations | to an error bound, the same in every run on a device | no order is prescribed |
+| float dot with `--enable int-dot` on the CPU, where an operand is integers of up to 8 bits times a scale of a column or of a group of the depth, and the other one has up to four rows or columns | of a result: the sum, over blocks of at most 32 places of the depth, of the block's largest magnitude / 254 times the magnitudes of its weights; where numbers are not finite, NaN | the other operand is rounded to 8 bits in such blocks, and integers are added up; weights are not rounded on their way |
 | select-and-scatter with a NaN in a window of more than 16 elements | a device may select another element | a window is folded in parts, and comparisons with a NaN are no order |
 )";
 

@@ -43,9 +43,10 @@ struct DeviceInfo {
 
 struct BuildOptions {
   // Features and passes by name: "fusion", "coopmat", "bda", ... Compile refuses unknown ones with INVALID_ARGUMENT,
-  // and lists those that there are. Of `enabled` there are two: "coopmat", wherever a shape fits, also where it may be
-  // slower; and "fast-functions", on Vulkan: division, exp, log, sqrt, rsqrt, tanh and logistic of f32 and narrower
-  // floats as the hardware has them, some units in the last place from XLA's.
+  // and lists those that there are. Of `enabled` there are three: "coopmat", wherever a shape fits, also where it may
+  // be slower; "fast-functions", on Vulkan: division, exp, log, sqrt, rsqrt, tanh and logistic of f32 and narrower
+  // floats as the hardware has them, some units in the last place from XLA's; and "int-dot", on the CPU: a few rows
+  // times weights of 4 or 8 bits are rounded to 8 bits in blocks of 32 and multiplied as integers.
   std::set<std::string> disabled, enabled;
   // Any step that the device does not take is an error.
   bool strict = false;

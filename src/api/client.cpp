@@ -219,6 +219,8 @@ std::string Executable::PlacementLine() const {
     out += Format(", {} compiled, {} from cache", report_.pipelines_compiled, report_.pipelines_cached);
   if (report_.tuned_kernels > 0) out += Format(", {} tuned", report_.tuned_kernels);
   if (report_.fast_functions) out += "; fast functions, not XLA's bits";
+  if (report_.rounding_kernels > 0)
+    out += Format("; {} kernels round to 8 bits what they multiply with quantised weights", report_.rounding_kernels);
   if (!report_.tuning_ignored.empty()) out += "; stored tuning is not used: " + report_.tuning_ignored;
   if (report_.exchange_instructions > 0 && report_.device_instructions < report_.instructions)
     out += Format("; {} between devices, {}", report_.exchange_instructions, report_.exchange_path);

@@ -47,9 +47,10 @@ struct CompileOptions {
   // Features off by name: those of DeviceProfile (coopmat, fp16, bda, ...), "fusion", "loops" (small loops as one
   // kernel on Vulkan), "overlap" (collectives that go on while kernels run), "row-groups" (chains of kernels block by
   // block), "tuned" (what `krafla tune` found), and names of passes and of paths between devices
-  // (api/group/device_links.h); and on: coopmat, fast-functions (on Vulkan; the CPU's functions are exact), device-sums
-  // (collectives sum on devices whose shaders run on the host's processors too), overlap-all (every collective goes on,
-  // however little there is to do meanwhile). Others are INVALID_ARGUMENT (api/feature_names.h).
+  // (api/group/device_links.h); and on: coopmat, fast-functions (on Vulkan; the CPU's functions are exact), int-dot (on
+  // the CPU: products with quantised weights round what they multiply), device-sums (collectives sum on devices whose
+  // shaders run on the host's processors too), overlap-all (every collective goes on, however little there is to do
+  // meanwhile). Others are INVALID_ARGUMENT (api/feature_names.h).
   std::set<std::string> disabled, enabled;
   // Any step that the device does not take is an error.
   bool strict = false;
@@ -95,6 +96,7 @@ struct CompileReport {
   int loop_kernels = 0;         // loops that are one kernel of the device
   int loops_ahead = 0;          // loops whose turns are submitted before the host knows whether there is another
   bool fast_functions = false;  // exp, division and others are the hardware's own
+  int rounding_kernels = 0;     // distinct ones that round what they multiply with quantised weights
   int tuned_kernels = 0;        // distinct ones with a setting that `krafla tune` found
   std::string tuning_ignored;   // why what it has stored is not used; empty: it is, or there is nothing
   int pipelines_compiled = 0, pipelines_cached = 0;

@@ -24,11 +24,11 @@ Result<> CheckDisabledName(std::string_view name) {
 }
 
 Result<> CheckEnabledName(std::string_view name) {
-  constexpr std::string_view kNames[] = {kCooperativeMatrices, kFastFunctions, kDeviceSums, kOverlapAll};
+  constexpr std::string_view kNames[] = {kCooperativeMatrices, kFastFunctions, kIntDot, kDeviceSums, kOverlapAll};
   if (std::ranges::contains(kNames, name)) return {};
   return InvalidArgument(
-      "'{}' cannot be enabled: {}, {}, {} and {} can, and everything else is on wherever the device has it.", name,
-      kNames[0], kNames[1], kNames[2], kNames[3]);
+      "'{}' cannot be enabled: {}, {}, {}, {} and {} can, and everything else is on wherever the device has it.", name,
+      kNames[0], kNames[1], kNames[2], kNames[3], kNames[4]);
 }
 
 Result<> CheckFeatureNames(const CompileOptions& options) {

@@ -49,6 +49,7 @@ TEST_F(CompileOptionsTest, NamesOfXlaOnly) {
 
 TEST_F(CompileOptionsTest, FeaturesOfKrafla) {
   ExpectTaken("krafla_enable", Words("fast-functions"));
+  ExpectTaken("krafla_enable", Words("int-dot"));
   ExpectTaken("krafla_disable", Words("fusion,loops"));
   ExpectRefused("krafla_enable", Words("fusion"), "'fusion' cannot be enabled");
   ExpectRefused("krafla_disable", Words("fusion,nonsense"), "Unknown feature 'nonsense'");

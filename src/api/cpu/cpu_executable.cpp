@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/feature_names.h"
 #include "api/front_end.h"
 #include "plan/step_runner.h"
 
@@ -30,11 +31,13 @@ Result<std::unique_ptr<Executable>> CpuExecutable::Create(plan::ProgramPlan plan
   Stopwatch emit;
   KRAFLA_ASSIGN(out->plan_, CpuPlan::Create(std::move(plan), {.pool = out->threads_,
                                                               .evaluator = out->services_->evaluator_options(),
+                                                              .int_dot = options.enabled.contains(std::string(kIntDot)),
                                                               .progress = options.progress}));
   out->most_spares_ = MostSpares(out->plan_->plan(), options);
   out->spares_.reserve(static_cast<std::size_t>(out->most_spares_));
   out->report_.emit_ms = emit.Milliseconds();
   out->report_.device_instructions = out->report_.instructions;
+  out->report_.rounding_kernels = out->plan_->rounding_kernels();
   return out;
 }
 

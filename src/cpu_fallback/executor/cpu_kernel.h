@@ -28,6 +28,8 @@ struct CpuKernelOptions {
   // then gives.
   int64_t parts = 1;
   int64_t runs = 1;  // of the kernel in one of its program, roughly: more of them make up for a longer compilation
+  // Products with quantised weights may round what they are multiplied with to eight bits (docs/ops.md).
+  bool int_dot = false;
 };
 
 class CpuKernel {
@@ -42,9 +44,12 @@ class CpuKernel {
   // Adds the same to a routine, in lanes, where all of it has lanes and is but a few elements. False, and nothing done.
   virtual Result<bool> AppendTo(cpu::RoutineBlock&, std::span<const plan::Slice>) const { return false; }
   int64_t scratch_bytes() const { return scratch_bytes_; }
+  // Whether it does what CpuKernelOptions::int_dot allows.
+  bool rounds_vectors() const { return rounds_vectors_; }
 
  protected:
   int64_t scratch_bytes_ = 0;
+  bool rounds_vectors_ = false;
 };
 
 // UNIMPLEMENTED says what the kernel would have needed.

@@ -97,7 +97,8 @@ Result<> CpuPlan::MakeKernels(const Options& options) {
   int ready = total - static_cast<int>(missing.size());
   std::mutex one_call;
   const auto make = [&](std::size_t k) -> Result<> {
-    CpuKernelOptions kernel_options{.threads = kernel_threads_, .evaluator = options.evaluator};
+    CpuKernelOptions kernel_options{
+        .threads = kernel_threads_, .evaluator = options.evaluator, .int_dot = options.int_dot};
     kernel_options.runs = std::max<int64_t>(runs[k], 1);
     // One thread runs all kernels of a block.
     if (parts[k] > 1) kernel_options.threads = 1;
@@ -176,6 +177,10 @@ Result<> CpuPlan::Configure(const Options& options) {
 }
 
 // Of the loops that are in no other one.
+int CpuPlan::rounding_kernels() const {
+  return static_cast<int>(std::ranges::count_if(kernels_, [](const auto& k) { return k->rounds_vectors(); }));
+}
+
 Result<> CpuPlan::MakeTapes() {
   return plan::TryForEachStep(*plan_, [&](const plan::Step& step) -> Result<bool> {
     const auto* loop = std::get_if<plan::WhileStep>(&step);

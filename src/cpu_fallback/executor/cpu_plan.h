@@ -29,6 +29,7 @@ class CpuPlan {
     int threads = 0;                             // else than 0: a pool of its own
     std::shared_ptr<ThreadPool> pool = nullptr;  // null: the one that all executables share
     EvaluatorOptions evaluator = {};             // its host, if any, must outlive the executable
+    bool int_dot = false;                        // as CpuKernelOptions; Another's kernels are as they are
     // Told of kernels made ready, the `done`-th of `total`.
     std::function<void(int done, int total)> progress = {};
   };
@@ -47,6 +48,8 @@ class CpuPlan {
                const RunLimit& limit = kUnlimited);
 
   const plan::ProgramPlan& plan() const { return *plan_; }
+  // Kernels that round what they multiply (CpuKernelOptions::int_dot).
+  int rounding_kernels() const;
   int64_t arena_bytes() const { return static_cast<int64_t>(arena_.size() + scratch_.size() + blocks_.size()); }
 
   // What a step took each time: a launch, a copy, a row group with all its blocks, or a loop in no other one, without

@@ -4,6 +4,7 @@
 #include "base/checked_math.h"
 #include "cpu_fallback/executor/computed_product.h"
 #include "cpu_fallback/executor/epilogue.h"
+#include "cpu_fallback/executor/int_dot_product.h"
 #include "cpu_fallback/executor/iteration.h"
 #include "cpu_fallback/executor/onednn.h"
 #include "cpu_fallback/executor/unrolled_program.h"
@@ -57,7 +58,7 @@ GemmProblem ProblemOf(const plan::DotKernel& b) {
 
 class DotRun final : public CpuKernel {
  public:
-  static KernelResult Make(const plan::DotKernel& as_planned, int threads, int64_t parts) {
+  static KernelResult Make(const plan::DotKernel& as_planned, const CpuKernelOptions& options) {
     auto out = std::make_unique<DotRun>();
     const bool computes = as_planned.computes_lhs() || as_planned.computes_rhs();
     const plan::DotKernel body = computes ? as_planned : WithBatchesSplit(as_planned);
@@ -70,9 +71,10 @@ class DotRun final : public CpuKernel {
     KRAFLA_ASSIGN(out->epilogue_, Epilogue::Make(body.epilogue, body.accumulate_type, dims));
     out->body_ = body;
     out->body_.epilogue = plan::ElementProgram();
-    KRAFLA_TRY(out->ChooseProduct(threads, parts));
+    KRAFLA_TRY(out->ChooseProduct(options));
+    out->rounds_vectors_ = out->int_dot_.has_value();
     out->body_.lhs_program = out->body_.rhs_program = plan::ElementProgram();
-    int64_t size = RoundUp(std::max(out->product_scratch_, out->epilogue_.scratch_bytes(threads)), 64);
+    int64_t size = RoundUp(std::max(out->product_scratch_, out->epilogue_.scratch_bytes(options.threads)), 64);
     out->sums_ = size;
     if (!out->writes_result_) size += RoundUp(out->count_ * StorageBytes(body.accumulate_type), 64);
     out->scratch_bytes_ = size;
@@ -104,7 +106,9 @@ class DotRun final : public CpuKernel {
   Result<> Multiply(std::span<std::byte* const> bindings, std::byte* to, ThreadPool& pool, std::byte* scratch) const {
     const std::byte* lhs = Begin(bindings, body_.lhs_binding, body_.lhs_offset, body_.lhs_type);
     const std::byte* rhs = Begin(bindings, body_.rhs_binding, body_.rhs_offset, body_.rhs_type);
-    if (computed_) {
+    if (int_dot_) {
+      int_dot_->Run(bindings, lhs != nullptr ? lhs : rhs, to, pool, scratch);
+    } else if (computed_) {
       return computed_->Run(bindings, lhs != nullptr ? lhs : rhs, to, pool, scratch);
     } else if (tiny_) {
       tiny_->Run(lhs, rhs, to, pool);
@@ -124,8 +128,9 @@ class DotRun final : public CpuKernel {
     return {};
   }
 
-  Result<> ChooseProduct(int threads, int64_t parts) {
+  Result<> ChooseProduct(const CpuKernelOptions& options) {
     const plan::DotKernel& b = body_;
+    const int threads = options.threads;
     const GemmProblem p = ProblemOf(b);
     Dims dims = b.batch;
     dims.push_back(b.m);
@@ -149,18 +154,15 @@ class DotRun final : public CpuKernel {
     const double flops = 2.0 * static_cast<double>(count_) * static_cast<double>(b.k);
     const GemmProblem& own = own_direct ? at_result : p;
     if (b.computes_lhs() || b.computes_rhs()) {
-      KRAFLA_ASSIGN(computed_, ComputedProduct::Make(b, own, threads));
-      product_scratch_ = computed_->scratch_bytes();
       writes_result_ = own_direct;
+      if (options.int_dot) int_dot_ = IntDotProduct::Make(b, own, threads);
+      if (!int_dot_) { KRAFLA_ASSIGN(computed_, ComputedProduct::Make(b, own, threads)); }
+      product_scratch_ = int_dot_ ? int_dot_->scratch_bytes() : computed_->scratch_bytes();
       return {};
     }
     tiny_ = TinyProducts::Make(own);
-    if (tiny_) {
-      writes_result_ = own_direct;
-      return {};
-    }
-    if (IsOuterProduct(own)) {
-      outer_ = own;
+    if (!tiny_ && IsOuterProduct(own)) outer_ = own;
+    if (tiny_ || outer_) {
       writes_result_ = own_direct;
       return {};
     }
@@ -181,7 +183,7 @@ class DotRun final : public CpuKernel {
       writes_result_ = own_direct;
       return {};
     }
-    if (flops * static_cast<double>(parts) > kSmallFlops && b.k > 0) {
+    if (flops * static_cast<double>(options.parts) > kSmallFlops && b.k > 0) {
       matmul_ =
           MakeOneDnnMatmul(p, direct ? direct->strides : dense, direct ? direct->storage : b.accumulate_type, threads);
       writes_result_ = direct.has_value() && matmul_ != nullptr;
@@ -200,6 +202,7 @@ class DotRun final : public CpuKernel {
   plan::DotKernel body_;
   int64_t count_ = 0;
   Epilogue epilogue_;
+  std::optional<IntDotProduct> int_dot_;
   std::optional<ComputedProduct> computed_;
   std::optional<TinyProducts> tiny_;
   std::optional<ShortProducts> short_;
@@ -217,7 +220,7 @@ class DotRun final : public CpuKernel {
 KernelResult MakeDotKernel(const plan::KernelPlan& plan, const plan::DotKernel& body, const CpuKernelOptions& options) {
   if (std::optional<plan::ElementProgram> loop = UnrolledProduct(body))
     return MakeLoopKernel(plan, {std::move(*loop)}, options);
-  return DotRun::Make(body, options.threads, options.parts);
+  return DotRun::Make(body, options);
 }
 
 }  // namespace krafla::cpu

@@ -16,6 +16,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "cpu_fallback/kernels/narrow_loads-inl.h"
+
 #ifndef KRAFLA_CPU_GEMV_TURNS
 #define KRAFLA_CPU_GEMV_TURNS
 namespace krafla::cpu {
@@ -52,28 +54,6 @@ void Gemv::RunByRows(const std::byte* lhs, const std::byte* rhs, std::byte* resu
 HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-// bf16 as it is stored.
-struct Bf16 {
-  uint16_t bits;
-};
-
-// `count` elements of a storage type as those of the sums; zeros after them.
-template <class D, class S>
-HWY_INLINE hn::Vec<D> LoadAs(D d, const S* p, std::size_t count) {
-  if constexpr (std::is_same_v<S, hn::TFromD<D>>) {
-    return count == hn::Lanes(d) ? hn::LoadU(d, p) : hn::LoadN(d, p, count);
-  } else if constexpr (std::is_same_v<S, Bf16>) {
-    const hn::RebindToUnsigned<D> du;
-    const hn::Rebind<uint16_t, D> narrow;
-    const auto* from = reinterpret_cast<const uint16_t*>(p);
-    const auto bits = count == hn::Lanes(d) ? hn::LoadU(narrow, from) : hn::LoadN(narrow, from, count);
-    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, bits)));
-  } else {
-    const hn::Rebind<S, D> narrow;
-    return hn::PromoteTo(d, count == hn::Lanes(d) ? hn::LoadU(narrow, p) : hn::LoadN(narrow, p, count));
-  }
-}
 
 // to[0, n) (+)= sum over kRows rows of vector[r] * matrix[r, 0..n). `ahead`: elements from here to what is read next.
 template <class T, class S, int kRows>
@@ -117,27 +97,6 @@ void VectorTimesRows(const void* vector_pointer, const void* matrix_pointer, int
     AddRows<T, S, kRowsAtOnce>(vector + p, matrix + p * stride, stride,
                                p + 2 * kRowsAtOnce <= k ? kRowsAtOnce * stride : 0, n, to, fresh);
   for (; p < k; ++p, fresh = false) AddRows<T, S, 1>(vector + p, matrix + p * stride, stride, 0, n, to, fresh);
-}
-
-// to[r] = the sum of the lanes of sums[r].
-template <class D, int kRows>
-HWY_INLINE void StoreSums(D d, const hn::Vec<D> (&sums)[kRows], hn::TFromD<D>* to) {
-  using T = hn::TFromD<D>;
-  if constexpr (kRows == 4 && sizeof(T) == 4 && hn::MaxLanes(D()) >= 4) {
-    // Within blocks of four lanes first, all rows at a time.
-    const hn::Repartition<uint64_t, D> pairs;
-    const auto two = [&](auto a, auto b)
-                         HWY_ATTR { return hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)); };
-    const auto low = hn::BitCast(pairs, two(sums[0], sums[1])), high = hn::BitCast(pairs, two(sums[2], sums[3]));
-    auto four = hn::Add(hn::BitCast(d, hn::InterleaveLower(pairs, low, high)),
-                        hn::BitCast(d, hn::InterleaveUpper(pairs, low, high)));
-    if constexpr (hn::MaxLanes(D()) >= 16) four = hn::Add(four, hn::ConcatLowerUpper(d, four, four));
-    if constexpr (hn::MaxLanes(D()) >= 8) four = hn::Add(four, hn::SwapAdjacentBlocks(four));
-    const hn::CappedTag<T, 4> block;
-    hn::StoreU(hn::ResizeBitCast(block, four), block, to);
-  } else {
-    for (int r = 0; r < kRows; ++r) to[r] = hn::ReduceSum(d, sums[r]);
-  }
 }
 
 // kVectorEach: row r with a vector of its own, the one at vector + r * vector_stride. `ahead` as for AddRows.

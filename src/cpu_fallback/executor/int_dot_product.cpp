@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu_fallback/executor/int_dot_product.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked_math.h"
+#include "base/index.h"
+#include "base/interruption.h"
+#include "cpu_fallback/kernels/move.h"
+
+namespace krafla::cpu {
+
+namespace {
+
+// With more vectors than these, products of matrices are faster.
+constexpr int64_t kMostVectors = 4;
+// Lines of a task: their sums stay in the L1 cache; what of a turn several vectors read stays there too.
+constexpr int64_t kMostLines = 4096, kLeastLines = 128, kLinesOfVectors = 512;
+// Codes of a panel, where they are computed, and how many of them lie side by side.
+constexpr int64_t kCodesOfPanel = 64 * 1024, kNeighbouringCodes = 1024;
+constexpr int64_t kF32Bytes = 4;
+
+}  // namespace
+
+// What a thread works on.
+struct IntDotProduct::Worker {
+  std::span<std::byte* const> bindings;
+  std::byte* scratch = nullptr;
+  std::byte* memory = nullptr;  // its own
+  Task task;
+  Dims batch;
+  float* sums() const { return reinterpret_cast<float*>(memory); }
+};
+
+std::optional<IntDotProduct> IntDotProduct::Make(const plan::DotKernel& kernel, const GemmProblem& p, int threads) {
+  if (kernel.computes_lhs() == kernel.computes_rhs() || p.accumulate_type != ElementType::kF32 || p.k == 0)
+    return std::nullopt;
+  IntDotProduct out;
+  out.problem_ = p;
+  out.is_rhs_ = kernel.computes_rhs();
+  out.threads_ = threads;
+  out.batches_ = BatchCount(p);
+  out.lines_ = out.is_rhs_ ? p.n : p.m, out.depth_ = p.k;
+  out.vectors_ =
+      out.is_rhs_ ? Vectors{p.m, p.lhs_m_stride, p.lhs_k_stride, p.lhs_type, p.lhs_batch_strides, 1, p.result_m_stride}
+                  : Vectors{p.n, p.rhs_n_stride, p.rhs_k_stride, p.rhs_type, p.rhs_batch_strides, p.result_m_stride, 1};
+  if (out.vectors_.count > kMostVectors || !CanWiden(out.vectors_.type, ElementType::kF32)) return std::nullopt;
+  const std::optional<QuantisedWeights> weights =
+      FindQuantisedWeights(out.is_rhs_ ? kernel.rhs_program : kernel.lhs_program, out.is_rhs_);
+  if (!weights) return std::nullopt;
+  out.group_ = weights->group;
+  out.scales_.in_memory = FindScalesInMemory(*weights, out.is_rhs_);
+  if (out.scales_.in_memory) out.scale_type_ = out.scales_.in_memory->type;
+  else if (!out.PlaceFactors(weights->scales, out.scales_)) return std::nullopt;
+  if (!out.PlaceFactors(weights->zeros, out.zeros_) || !out.PlaceCodes(*weights)) return std::nullopt;
+  out.dot_ = FindIntDot(out.form_.kind, out.scale_type_);
+  out.upper_dot_ = FindIntDot(out.form_.kind, out.scale_type_, true);
+  if (out.dot_ == nullptr) return std::nullopt;
+  out.PlaceScratch();
+  return out;
+}
+
+bool IntDotProduct::PlaceFactors(const plan::ElementProgram& program, Factors& factors) {
+  if (program.results.empty()) return true;
+  auto made = ComputedOperand::Make(
+      program, {.is_rhs = is_rhs_, .type = ElementType::kF32, .elements = lines_ * (depth_ / group_)});
+  if (!made || made->lines().size() != 1) return false;
+  factors.computed = std::move(*made);
+  return true;
+}
+
+bool IntDotProduct::PlaceCodes(const QuantisedWeights& weights) {
+  // Each thread should have some tasks; one alone goes along whole rows.
+  const int64_t shares = threads_ == 1 ? 1 : 2 * int64_t{threads_};
+  most_lines_ = std::min(kMostLines, std::max(kLeastLines, RoundUp(CeilDiv(lines_ * batches_, shares), 64)));
+  in_memory_ = FindCodesInMemory(weights, is_rhs_);
+  if (in_memory_) {
+    form_ = in_memory_->form;
+    most_lines_ = std::min(most_lines_, lines_);
+    return true;
+  }
+  auto made = ComputedOperand::Make(weights.codes, {.is_rhs = is_rhs_,
+                                                    .type = weights.code_type,
+                                                    .neighbours = kNeighbouringCodes,
+                                                    .elements = kCodesOfPanel,
+                                                    .most_lines = most_lines_});
+  if (!made) return false;
+  computed_ = std::move(*made);
+  most_lines_ = computed_->most_lines();
+  const bool is_signed = weights.code_type == ElementType::kS8;
+  form_ = {CodeForm::Kind::kBytes, static_cast<uint8_t>(is_signed ? 0x80 : 0), is_signed ? 128 : 0};
+  return true;
+}
+
+void IntDotProduct::PlaceScratch() {
+  const int64_t vectors = batches_ * vectors_.count, groups = depth_ / group_;
+  int64_t size = 0;
+  const auto place = [&](int64_t bytes) {
+    const int64_t at = size;
+    size += RoundUp(bytes, 64);
+    return at;
+  };
+  place(vectors * depth_);
+  steps_offset_ = place(vectors * groups * BlocksOfGroup() * kF32Bytes);
+  wide_offset_ = place(RoundUp(depth_ * kF32Bytes, 64) + depth_ * StorageBytes(vectors_.type));
+  int64_t frame = computed_ ? computed_->frame_bytes() : 0;
+  for (Factors* factors : {&scales_, &zeros_}) {
+    if (!factors->computed) continue;
+    // Where its lines do not lie side by side it is made behind the array.
+    const int64_t arrays = factors->computed->line_stride() == 1 ? batches_ : batches_ + 1;
+    factors->offset = place(arrays * groups * lines_ * kF32Bytes);
+    frame = std::max(frame, factors->computed->frame_bytes());
+  }
+  workers_offset_ = size;
+  size = 0;
+  place(vectors_.count * most_lines_ * kF32Bytes);
+  scales_offset_ = place(most_lines_ * kF32Bytes);
+  frame_offset_ = place(frame);
+  panel_offset_ = place(computed_ ? computed_->panel_bytes() : 0);
+  rows_offset_ = place(computed_ ? computed_->panel_bytes() : 0);
+  worker_bytes_ = size;
+  scratch_bytes_ = workers_offset_ + threads_ * worker_bytes_;
+}
+
+Dims IntDotProduct::BatchIndex(int64_t b) const {
+  Dims out(problem_.batch.size(), 0);
+  for (std::size_t d = out.size(); d-- > 0;) {
+    out[d] = b % problem_.batch[d];
+    b /= problem_.batch[d];
+  }
+  return out;
+}
+
+void IntDotProduct::RoundVectors(const std::byte* vectors, std::byte* scratch) const {
+  const int width = StorageBytes(vectors_.type);
+  const int64_t groups = depth_ / group_;
+  auto* wide = reinterpret_cast<float*>(scratch + wide_offset_);
+  std::byte* raw = scratch + wide_offset_ + RoundUp(depth_ * kF32Bytes, 64);
+  auto* codes = reinterpret_cast<int8_t*>(scratch);
+  auto* steps = reinterpret_cast<float*>(scratch + steps_offset_);
+  for (int64_t b = 0; b < batches_; ++b) {
+    for (int64_t v = 0; v < vectors_.count; ++v, codes += depth_, steps += groups * BlocksOfGroup()) {
+      const std::byte* from =
+          vectors + (BatchOffset(b, problem_.batch, vectors_.batch_strides) + v * vectors_.stride) * width;
+      if (vectors_.depth_stride != 1) {
+        MoveTile(width, from, {0, vectors_.depth_stride}, raw, {0, 1}, 1, depth_);
+        from = raw;
+      }
+      WidenElements(vectors_.type, ElementType::kF32, from, reinterpret_cast<std::byte*>(wide), depth_);
+      RoundToBytes(wide, groups, group_, codes, steps);
+    }
+  }
+}
+
+void IntDotProduct::ComputeFactors(const Factors& factors, std::span<std::byte* const> bindings, ThreadPool& pool,
+                                   std::byte* scratch) const {
+  if (!factors.computed) return;
+  const ComputedOperand& operand = *factors.computed;
+  const ComputedOperand::Part &lines = operand.lines()[0], &depth = operand.depths()[0];
+  const int64_t groups = depth_ / group_, elements = groups * lines_;
+  for (int64_t b = 0; b < batches_; ++b) {
+    std::byte* to = scratch + factors.offset + b * elements * kF32Bytes;
+    std::byte* panel = operand.line_stride() == 1 ? to : scratch + factors.offset + batches_ * elements * kF32Bytes;
+    const Dims batch = BatchIndex(b);
+    pool.ParallelFor(operand.TileCount(lines, depth), 4, [&](int64_t begin, int64_t end, int worker) {
+      std::byte* frame = scratch + workers_offset_ + worker * worker_bytes_ + frame_offset_;
+      operand.Start(frame, bindings);
+      operand.Compute(frame, batch, lines, depth, panel, begin, end);
+    });
+    if (panel != to) MoveTile(kF32Bytes, panel, {1, groups}, to, {lines_, 1}, groups, lines_);
+  }
+}
+
+// Of the task's first line; null: there are none.
+const std::byte* IntDotProduct::FactorsOf(const Factors& factors, const Worker& worker, int64_t group) const {
+  const Task& task = worker.task;
+  if (factors.computed)
+    return worker.scratch + factors.offset +
+           ((task.batch * (depth_ / group_) + group) * lines_ + task.begin) * kF32Bytes;
+  if (!factors.in_memory) return nullptr;
+  const ScalesInMemory& m = *factors.in_memory;
+  const int64_t at =
+      m.offset + BatchOffset(task.batch, problem_.batch, m.batch_strides) + group * m.stride + task.begin;
+  return worker.bindings[At(m.buffer)] + at * StorageBytes(m.type);
+}
+
+// Rows [begin, end) of the depth, of one block, of which the first lies at turn.weights.
+void IntDotProduct::AddTurn(const Worker& worker, IntDotFn dot, IntDotTurn turn, int64_t begin, int64_t end) const {
+  const Task& task = worker.task;
+  const auto* codes = reinterpret_cast<const int8_t*>(worker.scratch) + task.batch * vectors_.count * depth_;
+  const int64_t steps_of_vector = depth_ / group_ * BlocksOfGroup();
+  const auto* steps =
+      reinterpret_cast<const float*>(worker.scratch + steps_offset_) + task.batch * vectors_.count * steps_of_vector;
+  const int64_t group = begin / group_, block = begin % group_ / kRoundedBlock;
+  // One scale for all of the depth is multiplied with the sums.
+  const std::byte* scales = group_ == depth_ ? nullptr : FactorsOf(scales_, worker, group);
+  const auto* zeros = reinterpret_cast<const float*>(FactorsOf(zeros_, worker, group));
+  const int64_t columns = vectors_.count == 1 ? task.count : kLinesOfVectors;
+  turn.rows = end - begin;
+  for (int64_t c = 0; c < task.count; c += columns) {
+    turn.columns = std::min(columns, task.count - c);
+    if (scales != nullptr) turn.scales = scales + c * StorageBytes(scale_type_);
+    if (zeros != nullptr) turn.zeros = zeros + c;
+    for (int64_t v = 0; v < vectors_.count; ++v) {
+      turn.codes = codes + v * depth_ + begin;
+      turn.step = steps[v * steps_of_vector + group * BlocksOfGroup() + block];
+      turn.sums = worker.sums() + v * most_lines_ + c;
+      dot(form_, turn);
+    }
+    turn.weights += form_.BytesOf(turn.columns);
+  }
+}
+
+// Rows [begin, end) of the depth, of which the first lies at `rows`.
+void IntDotProduct::AddRows(const Worker& worker, const std::byte* rows, int64_t stride, int64_t begin,
+                            int64_t end) const {
+  const bool is_halves = form_.kind == CodeForm::Kind::kHalves;
+  if (is_halves) end = depth_ / 2;
+  for (int64_t row = begin, next = 0; row < end; row = next) {
+    const int64_t group = row / group_, block = row % group_ / kRoundedBlock;
+    next = std::min(end, group * group_ + std::min(group_, (block + 1) * kRoundedBlock));
+    IntDotTurn turn{.weights = rows + (row - begin) / form_.places() * stride, .stride = stride};
+    if (in_memory_ && 2 * next - row <= end) turn.ahead = (next - row) / form_.places() * stride;
+    AddTurn(worker, dot_, turn, row, next);
+    turn.ahead = 0;
+    if (is_halves) AddTurn(worker, upper_dot_, turn, row + end, next + end);
+  }
+}
+
+void IntDotProduct::AddCodes(const Worker& worker) const {
+  const Task& task = worker.task;
+  if (in_memory_) {
+    const int64_t batch = BatchOffset(task.batch, problem_.batch, in_memory_->batch_strides);
+    const std::byte* rows = worker.bindings[At(in_memory_->buffer)] + in_memory_->offset + batch;
+    return AddRows(worker, rows + form_.BytesOf(task.begin), in_memory_->stride, 0, depth_);
+  }
+  std::byte* panel = worker.memory + panel_offset_;
+  std::byte* by_rows = worker.memory + rows_offset_;
+  const ComputedOperand::Part& lines = computed_->lines()[At(task.panel)];
+  std::byte* frame = worker.memory + frame_offset_;
+  for (const ComputedOperand::Part& depth : computed_->depths()) {
+    computed_->Compute(frame, worker.batch, lines, depth, panel, 0, computed_->TileCount(lines, depth));
+    const std::byte* rows = panel;
+    int64_t stride = computed_->depth_stride();
+    if (computed_->line_stride() != 1) {
+      stride = most_lines_;
+      MoveTile(1, panel, {1, computed_->line_stride()}, by_rows, {stride, 1}, depth.count, lines.count);
+      rows = by_rows;
+    }
+    AddRows(worker, rows, stride, depth.begin, depth.begin + depth.count);
+  }
+}
+
+void IntDotProduct::PlaceSums(const Worker& worker, std::byte* result) const {
+  const Task& task = worker.task;
+  const GemmProblem& p = problem_;
+  const std::byte* scales = group_ == depth_ ? FactorsOf(scales_, worker, 0) : nullptr;
+  std::byte* wide = worker.memory + scales_offset_;
+  if (scales != nullptr) WidenElements(scale_type_, ElementType::kF32, scales, wide, task.count);
+  std::byte* to =
+      result +
+      (BatchOffset(task.batch, p.batch, p.result_batch_strides) + task.begin * vectors_.line_result_stride) * kF32Bytes;
+  for (int64_t v = 0; v < vectors_.count; ++v) {
+    float* sums = worker.sums() + v * most_lines_;
+    for (int64_t i = 0; scales != nullptr && i < task.count; ++i) sums[i] *= reinterpret_cast<const float*>(wide)[i];
+    MoveTile(kF32Bytes, reinterpret_cast<const std::byte*>(sums), {0, 1},
+             to + v * vectors_.vector_result_stride * kF32Bytes, {0, vectors_.line_result_stride}, 1, task.count);
+  }
+}
+
+void IntDotProduct::Run(std::span<std::byte* const> bindings, const std::byte* vectors, std::byte* result,
+                        ThreadPool& pool, std::byte* scratch) const {
+  RoundVectors(vectors, scratch);
+  ComputeFactors(scales_, bindings, pool, scratch);
+  ComputeFactors(zeros_, bindings, pool, scratch);
+  const int64_t parts = computed_ ? std::ssize(computed_->lines()) : CeilDiv(lines_, most_lines_);
+  pool.ParallelFor(batches_ * parts, 1, [&](int64_t begin, int64_t end, int number) {
+    Worker worker{.bindings = bindings,
+                  .scratch = scratch,
+                  .memory = scratch + workers_offset_ + number * worker_bytes_,
+                  .task = {},
+                  .batch = {}};
+    if (computed_) computed_->Start(worker.memory + frame_offset_, bindings);
+    for (int64_t t = begin; t < end && !IsInterrupted(); ++t) {
+      const int64_t part = t % parts;
+      worker.task = {t / parts, part * most_lines_, std::min(most_lines_, lines_ - part * most_lines_), -1};
+      if (computed_) {
+        const ComputedOperand::Part& lines = computed_->lines()[At(part)];
+        worker.task = {t / parts, lines.begin, lines.count, static_cast<int>(part)};
+      }
+      worker.batch = BatchIndex(worker.task.batch);
+      std::memset(worker.memory, 0, static_cast<std::size_t>(vectors_.count * most_lines_ * kF32Bytes));
+      AddCodes(worker);
+      PlaceSums(worker, result);
+    }
+  });
+}
+
+}  // namespace krafla::cpu

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a computed operand of a product (plan::DotKernel) is, where it is made of small integers: (code - zero) * scale,
+// with a scale and a zero point for a column, or for a group of the depth of a column. Whatever rounds a product of the
+// two on its way is left out.
+#pragma once
+
+#include <optional>
+
+#include "plan/element_program.h"
+
+namespace krafla::cpu {
+
+struct QuantisedWeights {
+  // Over the operand's dimensions: one result, an integer of at most 8 bits, s8 or u8.
+  plan::ElementProgram codes;
+  ElementType code_type = ElementType::kS8;
+  // Places of the depth that have their scale and their zero point in common.
+  int64_t group = 1;
+  // Over the operand's dimensions with the depth's groups in the place of the depth: one f32. Without a result: all are
+  // 1, or 0.
+  plan::ElementProgram scales, zeros;
+};
+// `is_rhs`: the depth is the last dimension but one, else the last.
+std::optional<QuantisedWeights> FindQuantisedWeights(const plan::ElementProgram& program, bool is_rhs);
+
+}  // namespace krafla::cpu

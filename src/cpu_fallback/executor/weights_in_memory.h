@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Quantised weights (quantised_weights.h) whose codes or scales kernels can read as they lie in memory.
+#pragma once
+
+#include <optional>
+
+#include "cpu_fallback/executor/quantised_weights.h"
+#include "cpu_fallback/kernels/int_dot.h"
+
+namespace krafla::cpu {
+
+// Where the codes are as they lie in memory: row by row along the depth.
+struct CodesInMemory {
+  CodeForm form;
+  int buffer = 0;
+  int64_t offset = 0;  // bytes, of the first one
+  int64_t stride = 0;  // bytes along the depth
+  Dims batch_strides;  // bytes
+};
+std::optional<CodesInMemory> FindCodesInMemory(const QuantisedWeights& weights, bool is_rhs);
+
+// Where scales are: f32, f16 or bf16, side by side along the lines.
+struct ScalesInMemory {
+  ElementType type = ElementType::kF32;
+  int buffer = 0;
+  int64_t offset = 0, stride = 0;  // elements, from group to group
+  Dims batch_strides;              // elements
+};
+std::optional<ScalesInMemory> FindScalesInMemory(const QuantisedWeights& weights, bool is_rhs);
+
+}  // namespace krafla::cpu
