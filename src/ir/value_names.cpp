@@ -8,7 +8,6 @@ namespace krafla {
 namespace {
 
 constexpr std::string_view kAttribute = "frontend_attributes";
-constexpr std::string_view kResultNames = "krafla.result_names";
 
 void MakeUnique(std::vector<std::string>& names) {
   std::set<std::string> taken;

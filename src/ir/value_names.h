@@ -12,6 +12,9 @@
 
 namespace krafla {
 
+// The header's frontend attribute that holds the names of results.
+inline constexpr std::string_view kResultNames = "krafla.result_names";
+
 // The value of `key` in metadata as HLO text writes it: op_name="jit(f)/dot" source_file="f.py" source_line=12.
 std::string MetadataValue(std::string_view metadata, std::string_view key);
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// One module on several back ends against the evaluator, and in several forms: as it is, and read back from HLO text
-// and from its proto. A program of several devices runs on as many virtual ones, and the first back end is what the
-// others are held against. What a compile costs is bounded.
+// One module on several back ends against the evaluator, and in several forms: as it is, and read back from HLO text,
+// from its proto and, with the evaluator alone, from StableHLO. A program of several devices runs on as many virtual
+// ones, and the first back end is what the others are held against. What a compile costs is bounded.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,7 @@ class Differential {
   Outcome Check(const Module& module, const std::vector<Literal>& arguments);
 
   std::vector<std::string> absent;
+  int64_t stablehlo_forms = 0;  // modules that were written as StableHLO and read again, each form by itself
   std::size_t backend_count() const { return backends_.size(); }
 
  private:
@@ -68,6 +70,8 @@ class Differential {
   struct Results {
     std::vector<std::vector<Literal>> devices;
   };
+  std::string WrongStablehlo(const Module& module, const std::vector<Literal>& arguments,
+                             std::span<const Literal> expected);
   Result<Results> Run(Backend& backend, const Module& module, const std::vector<Literal>& arguments,
                       std::string& costly);
 

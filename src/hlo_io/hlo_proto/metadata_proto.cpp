@@ -90,22 +90,10 @@ std::string FrontendAttributesText(Reader reader) {
 }
 
 void WriteFrontendAttributes(Writer writer, std::string_view text) {
-  hlo_text::Lexer lex(text, "frontend_attributes");
-  while (lex.token().kind == hlo_text::Tok::kWord || lex.token().kind == hlo_text::Tok::kString) {
-    std::string key = hlo_text::Unescape(lex.Next().text);
-    if (!lex.Accept('=')) return;
-    std::string value;
-    if (lex.Is('{')) {
-      auto braces = lex.RawBraces("a value");
-      if (!braces) return;
-      value = *braces;
-    } else {
-      value = hlo_text::Unescape(lex.Next().text);
-    }
+  for (const auto& [key, value] : hlo_text::FrontendAttributesIn(text)) {
     Writer entry(writer, 1);
     WriteString(entry, 1, key);
     WriteString(entry, 2, value);
-    lex.Accept(',');
   }
 }
 

@@ -374,4 +374,22 @@ std::string FrontendAttribute(std::string_view key, std::string_view value) {
   return (is_word ? std::string(key) : quoted(key)) + "=" + (in_braces ? std::string(value) : quoted(value));
 }
 
+std::vector<std::pair<std::string, std::string>> FrontendAttributesIn(std::string_view text) {
+  std::vector<std::pair<std::string, std::string>> out;
+  Lexer lex(text, "frontend_attributes");
+  while (lex.token().kind == Tok::kWord || lex.token().kind == Tok::kString) {
+    std::string key = Unescape(lex.Next().text);
+    if (!lex.Accept('=')) break;
+    if (lex.Is('{')) {
+      const auto braces = lex.RawBraces("a value");
+      if (!braces) break;
+      out.emplace_back(std::move(key), *braces);
+    } else {
+      out.emplace_back(std::move(key), Unescape(lex.Next().text));
+    }
+    lex.Accept(',');
+  }
+  return out;
+}
+
 }  // namespace krafla::hlo_text

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "ir/module.h"
 #include "krafla/status.h"
@@ -115,6 +117,8 @@ std::string Escape(std::string_view bytes);
 std::string NameFrom(std::string_view text);
 // One of the frontend_attributes, as XLA prints it: key="value", without quotes where the value is in braces.
 std::string FrontendAttribute(std::string_view key, std::string_view value);
+// The attributes of such a list, as far as it can be read.
+std::vector<std::pair<std::string, std::string>> FrontendAttributesIn(std::string_view text);
 
 // The whole of `text` as an integer of T; false when it is not one or does not fit.
 bool ParseInt64(std::string_view text, int64_t* out);

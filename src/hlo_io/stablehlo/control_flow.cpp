@@ -209,6 +209,8 @@ Result<bool> Converter::ConvertStructure(const Op& op, Body& body) {
     KRAFLA_ASSIGN(std::string callee, StringAttribute(op, "callee"));
     KRAFLA_TRY(CallOp(op, body, callee, false));
   } else if (op.name == "composite") {
+    KRAFLA_ASSIGN(const bool of_chlo, ConvertChloComposite(*this, op, body));
+    if (of_chlo) return true;
     KRAFLA_ASSIGN(std::string callee, StringAttribute(op, "decomposition"));
     KRAFLA_TRY(CallOp(op, body, callee, true));
   } else if (op.name == "async_start") {

@@ -158,4 +158,27 @@ Result<bool> ConvertChlo(Converter& c, const Op& op, Body& body) {
   return true;
 }
 
+Result<bool> ConvertChloComposite(Converter& c, const Op& op, Body& body) {
+  KRAFLA_ASSIGN(const std::string name, StringAttribute(op, "name"));
+  if (!name.starts_with("chlo.")) return false;
+  const std::string_view n = std::string_view(name).substr(5);
+  Op plain;
+  plain.name = name;
+  plain.operands = op.operands;
+  plain.results = op.results;
+  plain.location = op.location;
+  plain.op_name = op.op_name;
+  if (AttributeRef said = op.Find("composite_attributes"); said != nullptr) plain.attributes = said->entries;
+  if (n == "top_k" && plain.Find("k") != nullptr) return ConvertChlo(c, plain, body);
+  if (plain.operands.size() != 1 || plain.results.size() != 1) return false;
+  std::optional<Opcode> opcode;
+  for (const Unary& u : kUnary)
+    if (u.name == n) opcode = u.opcode;
+  if (n == "cosh" || n == "sinh") opcode = n == "cosh" ? Opcode::kCosh : Opcode::kSinh;
+  if (!opcode) return false;
+  KRAFLA_ASSIGN(Instruction * operand, c.Operand(plain, body, 0));
+  KRAFLA_TRY(c.Emit(plain, body, *opcode, {operand}));
+  return true;
+}
+
 }  // namespace krafla::stablehlo

@@ -146,7 +146,9 @@ Result<> Converter::Emit(const Op& op, Body& body, Opcode opcode, std::vector<In
   InstructionMetadata metadata;
   metadata.metadata = OpNameMetadata(op.op_name);
   metadata.frontend_attributes = FrontendAttributesOf(op);
-  if (!metadata.metadata.empty() || !metadata.frontend_attributes.empty()) made->set_metadata(std::move(metadata));
+  if (AttributeRef sharding = op.FindDiscardable("mhlo.sharding"); sharding != nullptr)
+    metadata.sharding = sharding->text;
+  if (metadata != InstructionMetadata()) made->set_metadata(std::move(metadata));
   if (open) {
     const bool whole = tuple && made->shape().IsTuple() && made->shape().tuple_elements().size() == op.results.size();
     if (tuple && !whole) return InvalidArgument("'{}' does not give {} results.", op.name, op.results.size());
@@ -203,6 +205,8 @@ Result<std::unique_ptr<Module>> Converter::Convert() {
       return Unimplemented("A module cannot hold the operation '{}'.", op.name);
     }
   }
+  if (std::string said = FrontendAttributesOf(tree_.module); !said.empty())
+    module_->other_attributes.emplace_back("frontend_attributes", "{" + said + "}");
   // Where XLA's HLO has them.
   if (!meshes.empty() && module_->num_partitions > 1)
     module_->other_attributes.emplace_back("frontend_attributes", "{xla.sdy.meshes={" + meshes + "}}");

@@ -143,6 +143,8 @@ Result<bool> ConvertCollective(Converter& c, const Op& op, Body& body);
 Result<bool> ConvertRooted(Converter& c, const Op& op, Body& body);  // of ConvertCollective
 Result<bool> ConvertLibrary(Converter& c, const Op& op, Body& body);
 Result<bool> ConvertChlo(Converter& c, const Op& op, Body& body);
+// A composite that is named as a function of CHLO which is an opcode here: that opcode, not what it is made of.
+Result<bool> ConvertChloComposite(Converter& c, const Op& op, Body& body);
 Result<bool> ConvertCheck(Converter& c, const Op& op, Body& body);
 
 // What families share. StableHLO lets a dimension of one element repeat; HLO wants it gone first.

@@ -4,21 +4,11 @@
 #include <algorithm>
 #include <optional>
 
+#include "hlo_io/stablehlo_bytecode/ir_mask.h"
+
 namespace krafla::stablehlo {
 namespace {
 
-enum Section : uint8_t {
-  kString,
-  kDialect,
-  kAttrType,
-  kAttrTypeOffset,
-  kIr,
-  kResource,
-  kResourceOffset,
-  kDialectVersions,
-  kProperties,
-  kSections
-};
 constexpr std::string_view kSectionNames[] = {"string",   "dialect",         "attribute and type", "offset",    "IR",
                                               "resource", "resource offset", "dialect version",    "properties"};
 
@@ -59,7 +49,7 @@ Result<std::vector<std::string_view>> ReadDialects(std::string_view section, Con
     dialect = out.strings[name];
     uint8_t id = 0;
     std::string_view body;
-    if (versioned && (!ReadSection(s, &id, &body) || id != kDialectVersions)) return Damaged("dialect");
+    if (versioned && (!ReadSection(s, &id, &body) || id != kDialectVersionSection)) return Damaged("dialect");
   }
   if (out.version >= 4) s.Varint();  // the number of names, as a hint
   while (!s.failed() && !s.AtEnd()) {
@@ -129,27 +119,27 @@ Result<Container> ReadContainer(std::string_view bytes) {
   if (zero == std::string_view::npos) return Damaged("producer");
   out.producer = s.Bytes(zero - s.position());
   s.Byte();
-  std::optional<std::string_view> sections[kSections];
+  std::optional<std::string_view> sections[kSectionCount];
   while (!s.AtEnd()) {
     uint8_t id = 0;
     std::string_view body;
     if (!ReadSection(s, &id, &body)) return InvalidArgument("The bytecode is cut short within a section.");
-    if (id >= kSections) return InvalidArgument("The bytecode has a section of the unknown kind {}.", id);
+    if (id >= kSectionCount) return InvalidArgument("The bytecode has a section of the unknown kind {}.", id);
     if (sections[id]) return InvalidArgument("The bytecode has two {} sections.", kSectionNames[id]);
     sections[id] = body;
   }
-  for (uint8_t id : {kString, kDialect, kAttrType, kAttrTypeOffset, kIr})
+  for (uint8_t id : {kStringSection, kDialectSection, kEntrySection, kOffsetSection, kIrSection})
     if (!sections[id]) return InvalidArgument("The bytecode has no {} section.", kSectionNames[id]);
-  KRAFLA_TRY(ReadStrings(*sections[kString], out));
-  KRAFLA_ASSIGN(std::vector<std::string_view> dialects, ReadDialects(*sections[kDialect], out));
-  KRAFLA_TRY(ReadEntries(*sections[kAttrTypeOffset], *sections[kAttrType], dialects, out));
-  if (sections[kProperties]) {
-    ByteStream p(*sections[kProperties]);
+  KRAFLA_TRY(ReadStrings(*sections[kStringSection], out));
+  KRAFLA_ASSIGN(std::vector<std::string_view> dialects, ReadDialects(*sections[kDialectSection], out));
+  KRAFLA_TRY(ReadEntries(*sections[kOffsetSection], *sections[kEntrySection], dialects, out));
+  if (sections[kPropertiesSection]) {
+    ByteStream p(*sections[kPropertiesSection]);
     out.properties.resize(p.Count());
     for (std::string_view& one : out.properties) one = p.Bytes(p.Varint());
     if (p.failed() || !p.AtEnd()) return Damaged("properties");
   }
-  out.ir = *sections[kIr];
+  out.ir = *sections[kIrSection];
   return out;
 }
 

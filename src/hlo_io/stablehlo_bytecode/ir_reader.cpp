@@ -4,23 +4,12 @@
 #include <unordered_map>
 
 #include "hlo_io/stablehlo_bytecode/entries.h"
+#include "hlo_io/stablehlo_bytecode/ir_mask.h"
 #include "hlo_io/stablehlo_bytecode/stablehlo_bytecode.h"
 #include "hlo_io/stablehlo_bytecode/vhlo_ops.h"
 
 namespace krafla::stablehlo {
 namespace {
-
-// What an operation has after its location.
-enum Mask : uint8_t {
-  kHasAttributes = 0x01,
-  kHasResults = 0x02,
-  kHasOperands = 0x04,
-  kHasSuccessors = 0x08,
-  kHasRegions = 0x10,
-  kHasUseOrders = 0x20,
-  kHasProperties = 0x40,
-};
-constexpr uint8_t kIrSection = 4;
 
 // "all_reduce_v2" as its name and version.
 std::pair<std::string_view, int> SplitVersion(std::string_view name) {
@@ -48,17 +37,6 @@ std::string_view OtherAttributes(std::string_view name) {
   if (name == "sdy.sharding_constraint" || name == "sdy.reshard") return "sharding";
   if (name == "sdy.sharding_group") return "group_id";
   return "";
-}
-
-// "a,b,c"
-std::vector<std::string_view> SplitNames(std::string_view list) {
-  std::vector<std::string_view> out;
-  while (!list.empty()) {
-    const std::size_t comma = std::min(list.find(','), list.size());
-    out.push_back(list.substr(0, comma));
-    list.remove_prefix(std::min(comma + 1, list.size()));
-  }
-  return out;
 }
 
 class IrReader {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "hlo_io/stablehlo/op_tree.h"
@@ -14,5 +15,9 @@ namespace krafla::stablehlo {
 
 // INVALID_ARGUMENT for damaged bytes, UNIMPLEMENTED for operations, attributes and types of later versions.
 Result<std::unique_ptr<Tree>> ReadBytecode(std::string_view bytes);
+
+// A tree that FromModule made, in the lowest version of VHLO, 1.0.0 or later, that has all of it. UNIMPLEMENTED for
+// operations that VHLO does not have, as those of CHLO.
+Result<std::string> WriteBytecode(const Tree& tree);
 
 }  // namespace krafla::stablehlo

@@ -31,15 +31,20 @@ Result<> TextParser::SkipLocation() {
 }
 
 // loc("x"), or loc(#alias), which may be defined later. A string before a colon is a file.
-Result<> TextParser::ParseArgumentLocation(ValueId argument) {
+std::string TextParser::LocationName(std::string_view* alias) const {
   if (!lex_.IsWord("loc")) return {};
   MlirLexer ahead = lex_;
   ahead.Next();
-  if (ahead.Accept('(')) {
-    const MlirLexer::Token token = ahead.Next();
-    if (token.kind == MlirTok::kHash) aliased_arguments_.emplace_back(argument, token.text);
-    if (token.kind == MlirTok::kString && !ahead.Is(':')) tree_.names.emplace(argument, UnescapeMlir(token.text));
-  }
+  if (!ahead.Accept('(')) return {};
+  const MlirLexer::Token token = ahead.Next();
+  if (token.kind == MlirTok::kHash && alias != nullptr) *alias = token.text;
+  return token.kind == MlirTok::kString && !ahead.Is(':') ? UnescapeMlir(token.text) : std::string();
+}
+
+Result<> TextParser::ParseArgumentLocation(ValueId argument) {
+  std::string_view alias;
+  if (std::string name = LocationName(&alias); !name.empty()) tree_.names.emplace(argument, std::move(name));
+  if (!alias.empty()) aliased_arguments_.emplace_back(argument, alias);
   return SkipLocation();
 }
 
@@ -250,6 +255,7 @@ Result<Op> TextParser::ParseOp() {
     return lex_.Unexpected("an operation");
   }
   KRAFLA_TRY(Normalize(op));
+  op.op_name = LocationName();
   KRAFLA_TRY(SkipLocation());
   return op;
 }
@@ -266,12 +272,7 @@ Result<> TextParser::ParseModule() {
       if (token.kind == MlirTok::kBang) {
         KRAFLA_ASSIGN(type_aliases_[token.text], ParseType());
       } else if (lex_.IsWord("loc")) {
-        MlirLexer ahead = lex_;
-        ahead.Next();
-        const bool bracket = ahead.Accept('(');
-        const MlirLexer::Token name = ahead.Next();
-        if (bracket && name.kind == MlirTok::kString && !ahead.Is(':'))
-          location_aliases_.emplace(token.text, UnescapeMlir(name.text));
+        if (std::string name = LocationName(); !name.empty()) location_aliases_.emplace(token.text, std::move(name));
         KRAFLA_TRY(SkipLocation());
       } else {
         KRAFLA_ASSIGN(attribute_aliases_[token.text], ParseAttribute());
@@ -311,6 +312,16 @@ Result<std::unique_ptr<Tree>> ParseText(std::string_view text, std::string_view 
   auto tree = std::make_unique<Tree>();
   KRAFLA_TRY(TextParser(text, file, *tree).ParseModule());
   return tree;
+}
+
+Result<AttributeRef> TextParser::ParseOnlyAttribute() {
+  KRAFLA_ASSIGN(AttributeRef out, ParseAttribute());
+  if (lex_.token().kind != MlirTok::kEnd) return lex_.Unexpected("the end of an attribute");
+  return out;
+}
+
+Result<AttributeRef> ParseAttributeText(std::string_view text, Tree& tree) {
+  return TextParser(text, "<attribute>", tree).ParseOnlyAttribute();
 }
 
 bool LooksLikeMlir(std::string_view text) {

@@ -14,6 +14,7 @@ class TextParser {
  public:
   TextParser(std::string_view text, std::string_view file, Tree& tree) : lex_(text, file), tree_(tree) {}
   Result<> ParseModule();
+  Result<AttributeRef> ParseOnlyAttribute();  // to the end of the text
 
  private:
   using Entries = std::vector<std::pair<std::string, AttributeRef>>;
@@ -75,6 +76,8 @@ class TextParser {
   Result<> DefineBySignature(Op& op, std::span<const ResultName> results, std::size_t offset);  // ": (T) -> T"
   Result<> SkipLocation();
   Result<> ParseArgumentLocation(ValueId argument);
+  // The name that the location here is, or else `alias`; nothing is read.
+  std::string LocationName(std::string_view* alias = nullptr) const;
   ValueId NewValue(TypeRef type);
 
   // pretty_forms.cpp

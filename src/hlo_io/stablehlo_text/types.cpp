@@ -3,43 +3,12 @@
 #include <charconv>
 
 #include "hlo_io/stablehlo/quantization.h"
+#include "hlo_io/stablehlo_text/element_words.h"
 #include "hlo_io/stablehlo_text/parser.h"
 
 namespace krafla::stablehlo {
 namespace {
 
-constexpr std::pair<std::string_view, ElementType> kElements[] = {{"i1", ElementType::kPred},
-                                                                  {"i2", ElementType::kS2},
-                                                                  {"i4", ElementType::kS4},
-                                                                  {"i8", ElementType::kS8},
-                                                                  {"i16", ElementType::kS16},
-                                                                  {"i32", ElementType::kS32},
-                                                                  {"i64", ElementType::kS64},
-                                                                  {"si4", ElementType::kS4},
-                                                                  {"si8", ElementType::kS8},
-                                                                  {"si16", ElementType::kS16},
-                                                                  {"si32", ElementType::kS32},
-                                                                  {"si64", ElementType::kS64},
-                                                                  {"ui2", ElementType::kU2},
-                                                                  {"ui4", ElementType::kU4},
-                                                                  {"ui8", ElementType::kU8},
-                                                                  {"ui16", ElementType::kU16},
-                                                                  {"ui32", ElementType::kU32},
-                                                                  {"ui64", ElementType::kU64},
-                                                                  {"bf16", ElementType::kBF16},
-                                                                  {"f16", ElementType::kF16},
-                                                                  {"f32", ElementType::kF32},
-                                                                  {"f64", ElementType::kF64},
-                                                                  {"f8E5M2", ElementType::kF8E5M2},
-                                                                  {"f8E4M3FN", ElementType::kF8E4M3FN},
-                                                                  {"f8E4M3", ElementType::kF8E4M3},
-                                                                  {"f8E3M4", ElementType::kF8E3M4},
-                                                                  {"f8E4M3B11FNUZ", ElementType::kF8E4M3B11FNUZ},
-                                                                  {"f8E5M2FNUZ", ElementType::kF8E5M2FNUZ},
-                                                                  {"f8E4M3FNUZ", ElementType::kF8E4M3FNUZ},
-                                                                  {"f4E2M1FN", ElementType::kF4E2M1FN},
-                                                                  {"f8E8M0FNU", ElementType::kF8E8M0FNU},
-                                                                  {"index", ElementType::kInvalid}};
 constexpr std::size_t kMaxTypeName = 120;  // in messages
 
 }  // namespace
@@ -51,7 +20,7 @@ TypeRef TextParser::Keep(Type type) {
 
 Result<Type> TextParser::ElementOf(std::string_view word) const {
   Type out;
-  for (auto [name, type] : kElements)
+  for (auto [name, type] : kElementWords)
     if (name == word) {
       out.kind = Type::Kind::kElement;
       out.element = type;

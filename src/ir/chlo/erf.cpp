@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// erfc and the inverse of erf.
+// erf, erfc and the inverse of erf.
 #include <limits>
 
 #include "ir/chlo/functions.h"
@@ -117,6 +117,15 @@ Expr ErfInv64(Expr x) {
 }
 
 }  // namespace
+
+Expr Erf(Expr x) {
+  const Expr square = x * x;
+  if (IsF64(x)) {
+    const Expr near = x * Polynomial(square, kT64) / Polynomial(square, kU64);
+    return Select(Abs(x) < 1, near, 1 - ErfcFromOne64(x));
+  }
+  return Select(Abs(x) < 1, x * Polynomial(square, kT32), 1 - ErfcFromOne32(x));
+}
 
 Expr Erfc(Expr x) {
   const Expr square = x * x;

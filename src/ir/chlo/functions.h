@@ -16,11 +16,15 @@ namespace krafla::chlo {
 // in f32 where the formula is of f32 and f64. INVALID_ARGUMENT, UNIMPLEMENTED: the function has no formula for so many
 // arguments or for their type. All arguments are arrays of one Formula.
 Result<std::optional<Expr>> Call(std::string_view name, std::span<const Expr> arguments);
+// What an opcode of one operand that StableHLO has no operation for is by others, for those who read no CHLO. Nothing
+// for other opcodes, and for complex numbers.
+std::optional<Expr> Decomposed(Opcode opcode, Expr x);
 
 // Of f32 and f64.
 Expr BesselI1e(Expr x);  // exp(-|x|) I1(x)
 Expr Cosh(Expr x);
 Expr Sinh(Expr x);
+Expr Erf(Expr x);
 Expr Erfc(Expr x);
 Expr ErfInv(Expr x);
 Expr Lgamma(Expr x);
