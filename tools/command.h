@@ -204,7 +204,8 @@ Result<> TuneFirst(const std::string& how, const std::string& selector, const Mo
                    const CompileOptions& options);
 
 struct OptOptions {
-  std::string module, passes, stage = "optimized", output, emit = "hlo", selector, profile;
+  std::string module, passes, stage = "optimized", output, selector, profile;
+  std::string emit;  // empty: as the name of the output says
   bool list_passes = false;
   std::vector<std::string> disabled, shapes;
   int64_t replicas = 0, partitions = 0;  // 0: as the module says

@@ -12,12 +12,11 @@
 #include "api/vulkan/emitted_kernels.h"
 #include "arguments.h"
 #include "ir/verifier.h"
+#include "module_kinds.h"
 #include "recorded/array_archive.h"
 
 namespace krafla::cli {
 namespace {
-
-constexpr CompileTarget kTargets[] = {kCpuTarget, kVulkanTarget};
 
 // The parameters that the archive names become constants.
 Result<int> BindWeights(Module& module, const std::string& path) {
@@ -54,7 +53,7 @@ Result<int> BindWeights(Module& module, const std::string& path) {
 
 Result<CompiledModelSize> Compile(const CompileCommand& command, int& bound) {
   std::vector<CompileTarget> targets;
-  for (const CompileTarget& target : kTargets)
+  for (const CompileTarget& target : CompiledModelTargets())
     if (command.targets.empty() || std::ranges::find(command.targets, target.name) != command.targets.end())
       targets.push_back(target);
   CompileOptions options;
@@ -72,7 +71,7 @@ void CompileCommand::AddTo(CLI::App& app, int& code) {
   cmd->add_option("model", model, kModuleHelp)->required();
   cmd->add_option("-o,--output", output, "the compiled model to write, NAME.krafla")->required();
   std::vector<std::string> names;
-  for (const CompileTarget& target : kTargets) names.emplace_back(target.name);
+  for (const CompileTarget& target : CompiledModelTargets()) names.emplace_back(target.name);
   cmd->add_option("--for", targets, "the back ends that it is for (default: all)")
       ->check(CLI::IsMember(names))
       ->delimiter(',')

@@ -6,10 +6,10 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "hlo_io/hlo_proto/hlo_proto.h"
-#include "hlo_io/hlo_text/hlo_text.h"
+#include "api/compiled/compiled_model.h"
 #include "krafla/literal_util.h"
 #include "krafla/onnx.h"
+#include "module_kinds.h"
 
 namespace krafla::cli {
 namespace {
@@ -41,11 +41,18 @@ Result<> AddValue(const std::string& text, OnnxOptions& options) {
   return {};
 }
 
-Result<std::string> Written(const Module& module, const std::string& output) {
-  if (output.ends_with(".pb")) return SerializeHloProto(module);
-  if (output.ends_with(".hlo") || output.ends_with(".txt")) return PrintModule(module);
-  return InvalidArgument("'{}': import writes HLO text (.hlo) and HloModuleProto (.hlo.pb), chosen by the file's name.",
-                         output);
+// As the kinds of module files, or compiled for every back end.
+Result<> WriteImported(const Module& module, const std::string& output) {
+  if (IsCompiledModelFile(output)) {
+    KRAFLA_TRY(WriteCompiledModel(module, CompiledModelTargets(), CompileOptions(), output));
+    return {};
+  }
+  const ModuleKind* kind = ModuleKindOfFile(output);
+  if (kind == nullptr)
+    return InvalidArgument("'{}': import writes {} and compiled models (.krafla), chosen by the file's name.", output,
+                           DescribeModuleKinds());
+  KRAFLA_ASSIGN(const std::string bytes, kind->print(module));
+  return WriteFile(output, bytes);
 }
 
 nlohmann::json ToJson(const std::vector<OnnxUnsupported>& list) {
@@ -58,10 +65,7 @@ nlohmann::json ToJson(const std::vector<OnnxUnsupported>& list) {
 Result<> Import(const ImportCommand& command, const OnnxOptions& options, std::vector<OnnxUnsupported>& unsupported) {
   KRAFLA_ASSIGN(const OnnxModel model, ImportOnnxFile(command.model, options, &unsupported));
   const Module& module = *model.computation.module();
-  if (!command.output.empty()) {
-    KRAFLA_ASSIGN(const std::string text, Written(module, command.output));
-    KRAFLA_TRY(WriteFile(command.output, text));
-  }
+  if (!command.output.empty()) KRAFLA_TRY(WriteImported(module, command.output));
   KRAFLA_ASSIGN(const ProgramShape shape, model.computation.GetProgramShape());
   const std::vector<Shape>& results = shape.result.tuple_elements();
   if (command.json) {
@@ -87,8 +91,9 @@ void ImportCommand::AddTo(CLI::App& app, int& code) {
   CLI::App* cmd = app.add_subcommand("import", "make a module of an ONNX model");
   cmd->add_option("model", model, "the ONNX file; external data is read from its folder")->required();
   cmd->add_option("-o", output,
-                  "write the module to this file: HLO text (.hlo) or HloModuleProto (.hlo.pb); without it, "
-                  "say what the model takes and gives");
+                  Format("write the module to this file: {}, or compiled for every back end (.krafla); without it, say "
+                         "what the model takes and gives",
+                         DescribeModuleKinds()));
   AddShapeOption(*cmd, shapes);
   cmd->add_option("--value", values, "the value of an input, sr=16000, which becomes a constant (repeatable)");
   cmd->add_flag("--json", json, "print one JSON object");

@@ -15,6 +15,7 @@
 #include "explain.h"
 #include "import.h"
 #include "inspect.h"
+#include "module_kinds.h"
 #include "recorded/corpus.h"
 #include "shell.h"
 
@@ -266,7 +267,10 @@ struct Commands {
         ->check(CLI::IsMember({"parsed", "partitioned", "optimized", "plan", "spirv"}));
     cmd->add_option("-o", opt.output, "write to this file (spirv: this folder) instead of standard output")
         ->type_name("FILE");
-    CLI::Option* emit = cmd->add_option("--emit", opt.emit, "hlo or proto")->check(CLI::IsMember({"hlo", "proto"}));
+    CLI::Option* emit = cmd->add_option("--emit", opt.emit,
+                                        "how a module is written: " + DescribeModuleKinds() +
+                                            " (default: as the name of the file says, else HLO text)")
+                            ->check(CLI::IsMember(ModuleKindWords()));
     CLI::Option* device =
         cmd->add_option(
                "-d,--device", opt.selector,

@@ -9,9 +9,9 @@
 #include "api/front_end.h"
 #include "api/vulkan/emitted_kernels.h"
 #include "command.h"
-#include "hlo_io/hlo_proto/hlo_proto.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "ir/verifier.h"
+#include "module_kinds.h"
 #include "passes/pipeline.h"
 #include "passes/spmd/spmd_partitioner.h"
 #include "plan/planner.h"
@@ -53,10 +53,15 @@ std::vector<std::string> NamesIn(const std::string& list) {
   return out;
 }
 
+// In the form that --emit says, or else the name of the file.
 Result<> WriteModule(const Module& module, const OptOptions& options) {
-  if (options.emit != "proto") return Write(options.output, PrintModule(module));
-  KRAFLA_ASSIGN(std::string proto, SerializeHloProto(module));
-  return Write(options.output, proto);
+  const ModuleKind* kind = options.emit.empty() ? ModuleKindOfFile(options.output) : ModuleKindOfWord(options.emit);
+  if (kind == nullptr && IsCompiledModelFile(options.output))
+    return InvalidArgument("'{}': 'krafla compile' makes compiled models; opt writes {}.", options.output,
+                           DescribeModuleKinds());
+  if (kind == nullptr) return Write(options.output, PrintModule(module));
+  KRAFLA_ASSIGN(const std::string bytes, kind->print(module));
+  return Write(options.output, bytes);
 }
 
 // Where the partitioner had no rule for blocks, and how many bytes each device gets from others for it: as comments in
