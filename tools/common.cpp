@@ -42,12 +42,13 @@ void DeviceOptions::AddTo(CLI::App& app, Takes takes) {
       ->delimiter(',')
       ->type_name("NAMES")
       ->allow_extra_args(false);
-  app.add_option("--enable", enabled,
-                 "coopmat: cooperative matrices wherever a shape fits; fast-functions: exp, division and others as the "
-                 "hardware has them, some units in the last place from XLA's (Vulkan); int-dot: a few rows times weights "
-                 "of 4 or 8 bits are rounded to 8 bits and multiplied as integers (CPU); device-sums: collectives sum on "
-                 "devices whose shaders run on the host's processors too; overlap-all: every collective goes on while "
-                 "kernels run, however little there is to do meanwhile")
+  app.add_option(
+         "--enable", enabled,
+         "coopmat: cooperative matrices wherever a shape fits; fast-functions: exp, division and others as the "
+         "hardware has them, some units in the last place from XLA's (Vulkan); int-dot: a few rows times weights "
+         "of 4 or 8 bits are rounded to 8 bits and multiplied as integers (CPU); device-sums: collectives sum on "
+         "devices whose shaders run on the host's processors too; overlap-all: every collective goes on while "
+         "kernels run, however little there is to do meanwhile")
       ->delimiter(',')
       ->type_name("NAMES")
       ->allow_extra_args(false);

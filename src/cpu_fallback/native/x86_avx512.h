@@ -477,6 +477,7 @@ class Avx512Emitter {
   void EmbedShortRows();
   // Routines (in the same file).
   void EmitPlaceOp(int id);
+  void MoveToGeneral(const x86::Gp& to, const x86::Vec& from, int quad);
   x86::Mem PlaceOf(const LaneAccess& access);
   x86::KReg LaneMask(int id, int lanes);
   void EmitFixedLoad(int id);

@@ -65,8 +65,7 @@ void Avx512Emitter::EmitGather(int id) {
     std::array<x86::Mem, 4> out;
     for (int pair = 0; pair < 2; ++pair) {
       const x86::Gp both = cc_.newInt64(), low = cc_.newInt64();
-      if (pair == 0) Emit(Inst::kIdVmovq, both, x);
-      else Emit(Inst::kIdVpextrq, both, x, Imm(1));
+      MoveToGeneral(both, x, pair);
       cc_.movsxd(low, both.r32());
       cc_.sar(both, 32);
       out[static_cast<std::size_t>(2 * pair)] = x86::ptr(bases_[n.bits], low, shift);
@@ -104,6 +103,15 @@ void Avx512Emitter::EmitPlaceOp(int id) {
   EmitPut(id);
 }
 
+// By way of a register that is not spilled: of a vector in memory the assembler would make the move the other way, from
+// memory to the vector of that number.
+void Avx512Emitter::MoveToGeneral(const x86::Gp& to, const x86::Vec& from, int quad) {
+  const x86::Vec near = cc_.newXmm();
+  Emit(Inst::kIdVmovdqa32, near, from.xmm());
+  if (quad == 0) Emit(Inst::kIdVmovq, to.r64(), near);
+  else Emit(Inst::kIdVpextrq, to.r64(), near, Imm(quad));
+}
+
 x86::Mem Avx512Emitter::PlaceOf(const LaneAccess& access) {
   const x86::Gp base = bases_[static_cast<std::size_t>(access.base)];
   const auto offset = static_cast<int32_t>(access.offset);
@@ -111,12 +119,8 @@ x86::Mem Avx512Emitter::PlaceOf(const LaneAccess& access) {
   x86::Gp sum;
   for (const LaneAccess::Term& t : access.terms) {
     const x86::Gp at = cc_.newInt64();
-    if (WidthOfNode(t.node) == 8) {
-      cc_.vmovq(at, Register(t.node).xmm());
-    } else {
-      cc_.vmovd(at.r32(), Register(t.node).xmm());
-      cc_.movsxd(at, at.r32());
-    }
+    MoveToGeneral(at, Register(t.node), 0);
+    if (WidthOfNode(t.node) != 8) cc_.movsxd(at, at.r32());
     if (t.bytes != 1) cc_.imul(at, at, static_cast<int32_t>(t.bytes));
     if (sum.isValid()) cc_.add(sum, at);
     else sum = at;

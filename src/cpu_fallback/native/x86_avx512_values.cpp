@@ -65,7 +65,7 @@ void Avx512Emitter::EmitRowValues() {
     const LaneNode& n = graph_.nodes[i];
     const auto shift = static_cast<uint32_t>(std::countr_zero(static_cast<unsigned>(graph_.streams[n.bits].width)));
     const x86::Gp place = cc_.newInt64();
-    cc_.vmovd(place.r32(), Register(n.a).xmm());
+    MoveToGeneral(place, Register(n.a), 0);
     cc_.movsxd(place, place.r32());
     cc_.lea(place, x86::ptr(bases_[n.bits], place, shift));
     row_places_of_[i] = place;
