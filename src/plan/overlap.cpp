@@ -37,25 +37,31 @@ void ModulePlanner::OverlapExchanges(Scope& scope, std::size_t begin, std::vecto
   const std::size_t count = steps.steps.size() - begin;
   const std::span<Step> list(steps.steps.data() + begin, count);
   if (std::ranges::none_of(list, [&](const Step& s) { return IsCollective(plan_, s); })) return;
-  std::vector<std::vector<TouchedSlice>> slices;
-  for (const Step& step : list) slices.push_back(SlicesOf(plan_, step));
+  std::vector<std::size_t> end_of(count, count);  // of each collective
+  std::vector<double> ns(count + 1, 0);           // of the steps before each
+  OpenSlices open(plan_, OpenSlices::Arena::kIsOpen);
+  std::vector<std::vector<TouchedSlice>> slices(count);  // of collectives
+  for (std::size_t s = 0; s < count; ++s) {
+    std::vector<TouchedSlice> touched = SlicesOf(plan_, list[s]);
+    for (const int disturbed : open.DisturbedBy(touched)) {
+      end_of[static_cast<std::size_t>(disturbed)] = s;
+      open.Remove(disturbed);
+    }
+    ns[s + 1] = ns[s] + StepNs(plan_, list[s], options);
+    if (!IsCollective(plan_, list[s])) continue;
+    slices[s] = touched;
+    open.Add(static_cast<int>(s), std::move(touched));
+  }
   std::vector<std::vector<AwaitStep>> awaited(count + 1);  // before which step
   bool any = false;
   for (std::size_t s = 0; s < count; ++s) {
-    if (!IsCollective(plan_, list[s])) continue;
-    const std::vector<TouchedSlice>& own = slices[s];
-    std::size_t end = s + 1;
-    double hidden_ns = 0;
-    for (; end < count; ++end) {
-      if (Conflict(plan_, own, slices[end], Arena::kIsOpen)) break;
-      hidden_ns += StepNs(plan_, list[end], options);
-    }
-    if (hidden_ns < options.least_hidden_ns) continue;
+    const std::size_t end = end_of[s];
+    if (!IsCollective(plan_, list[s]) || ns[end] - ns[s + 1] < options.least_hidden_ns) continue;
     auto& launch = std::get<LaunchStep>(list[s]);
     launch.exchange = plan_.exchanges++;
     awaited[end].push_back({launch.exchange, launch.instruction});
     // What it works on stays as long as it goes on.
-    for (const TouchedSlice& t : own) {
+    for (const TouchedSlice& t : slices[s]) {
       auto& [first, last] = touched_[static_cast<std::size_t>(t.slice.allocation)];
       last = std::max(last, ends[end - 1]);
     }

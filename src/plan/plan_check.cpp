@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/plan_check.h"
 
-#include <map>
 #include <set>
 #include <vector>
 
@@ -163,29 +162,26 @@ class PlanChecker {
   // Whether each collective that goes on is awaited once, in its own list, and nothing between touches what it works
   // on. Their numbers are distinct in the whole program.
   Result<> CheckExchanges(const StepList& list) {
-    std::map<int, std::vector<TouchedSlice>> open;
+    OpenSlices open(plan_, OpenSlices::Arena::kIsPacked);
     for (const Step& step : list.steps) {
       if (const auto* await = std::get_if<AwaitStep>(&step)) {
-        if (open.erase(await->exchange) == 0)
+        if (!open.Remove(await->exchange))
           return Internal("Exchange {} is awaited where it is not under way.", await->exchange);
         continue;
       }
-      if (!open.empty()) {
-        const std::vector<TouchedSlice> touched = SlicesOf(plan_, step);
-        for (const auto& [exchange, own] : open)
-          if (Conflict(plan_, own, touched, Arena::kIsPacked))
-            return Internal("A step touches what exchange {} works on, before it is awaited.", exchange);
-      }
+      if (!open.IsEmpty())
+        if (const std::vector<int> disturbed = open.DisturbedBy(SlicesOf(plan_, step)); !disturbed.empty())
+          return Internal("A step touches what exchange {} works on, before it is awaited.", disturbed.front());
       const auto* launch = std::get_if<LaunchStep>(&step);
       if (launch != nullptr && launch->exchange >= 0) {
         if (launch->exchange >= plan_.exchanges || !started_.insert(launch->exchange).second)
           return Internal("Exchange {} of {} is started twice, or there is none.", launch->exchange, plan_.exchanges);
-        open.emplace(launch->exchange, SlicesOf(plan_, step));
+        open.Add(launch->exchange, SlicesOf(plan_, step));
       }
       KRAFLA_TRY(CheckExchangesInside(step));
     }
-    if (open.empty()) return {};
-    return Internal("Exchange {} is not awaited.", open.begin()->first);
+    if (open.IsEmpty()) return {};
+    return Internal("Exchange {} is not awaited.", open.First());
   }
 
   Result<> CheckExchangesInside(const Step& step) {

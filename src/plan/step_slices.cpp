@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "plan/step_runner.h"
 
@@ -61,30 +62,68 @@ std::vector<TouchedSlice> SlicesOf(const ProgramPlan& plan, const Step& step) {
   return std::move(collector).Take();
 }
 
-bool MayShareBytes(const ProgramPlan& plan, const Slice& a, const Slice& b, Arena arena) {
-  const Allocation &x = plan.allocations[static_cast<std::size_t>(a.allocation)],
-                   &y = plan.allocations[static_cast<std::size_t>(b.allocation)];
-  const auto meet = [](int64_t from, int64_t size, int64_t other_from, int64_t other_size) {
-    return from < other_from + other_size && other_from < from + size;
-  };
-  if (a.allocation == b.allocation) return meet(a.offset, a.size, b.offset, b.size);
-  using Kind = Allocation::Kind;
-  if (x.kind == Kind::kArena && y.kind == Kind::kArena)
-    return arena == Arena::kIsPacked && meet(x.offset + a.offset, a.size, y.offset + b.offset, b.size);
-  const auto lies_in = [&](const Allocation& result, const Allocation& argument) {
-    return result.kind == Kind::kResult && argument.kind == Kind::kArgument &&
-           plan.result_aliases[static_cast<std::size_t>(result.number)] == argument.number;
-  };
-  return lies_in(x, y) || lies_in(y, x);
+OpenSlices::OpenSlices(const ProgramPlan& plan, Arena arena)
+    : plan_(plan), arena_(arena), argument_(plan.arguments.size(), -1) {
+  for (std::size_t a = 0; a < plan.allocations.size(); ++a)
+    if (plan.allocations[a].kind == Allocation::Kind::kArgument)
+      argument_[static_cast<std::size_t>(plan.allocations[a].number)] = static_cast<int>(a);
 }
 
-bool Conflict(const ProgramPlan& plan, const std::vector<TouchedSlice>& a, const std::vector<TouchedSlice>& b,
-              Arena arena) {
-  return std::ranges::any_of(a, [&](const TouchedSlice& x) {
-    return std::ranges::any_of(b, [&](const TouchedSlice& y) {
-      return (x.written || y.written) && MayShareBytes(plan, x.slice, y.slice, arena);
-    });
-  });
+OpenSlices::Place OpenSlices::PlaceOf(const Slice& slice) const {
+  const Allocation& a = plan_.allocations[static_cast<std::size_t>(slice.allocation)];
+  Place out{slice.allocation, slice.offset, slice.offset + slice.size};
+  if (a.kind == Allocation::Kind::kArena && arena_ == Arena::kIsPacked)
+    out = {-1, out.begin + a.offset, out.end + a.offset};
+  if (a.kind == Allocation::Kind::kResult)
+    if (const int argument = plan_.result_aliases[static_cast<std::size_t>(a.number)]; argument >= 0)
+      if (const int shared = argument_[static_cast<std::size_t>(argument)]; shared >= 0) out.space = shared;
+  return out;
+}
+
+void OpenSlices::Add(int number, std::vector<TouchedSlice> touched) {
+  for (const TouchedSlice& t : touched) {
+    const Place place = PlaceOf(t.slice);
+    Space& space = (t.written ? written_ : read_)[place.space];
+    space.ranges.emplace(place.begin, Range{place.end, number});
+    space.longest = std::max(space.longest, place.end - place.begin);
+  }
+  touched_.emplace(number, std::move(touched));
+}
+
+bool OpenSlices::Remove(int number) {
+  const auto found = touched_.find(number);
+  if (found == touched_.end()) return false;
+  for (const TouchedSlice& t : found->second) {
+    const Place place = PlaceOf(t.slice);
+    auto& ranges = (t.written ? written_ : read_)[place.space].ranges;
+    const auto [first, last] = ranges.equal_range(place.begin);
+    for (auto at = first; at != last; ++at)
+      if (at->second.number == number && at->second.end == place.end) {
+        ranges.erase(at);
+        break;
+      }
+  }
+  touched_.erase(found);
+  return true;
+}
+
+void OpenSlices::Find(const Spaces& spaces, const Place& place, std::set<int>& found) {
+  const auto space = spaces.find(place.space);
+  if (space == spaces.end()) return;
+  const auto& ranges = space->second.ranges;
+  for (auto at = ranges.lower_bound(place.begin - space->second.longest); at != ranges.end() && at->first < place.end;
+       ++at)
+    if (at->second.end > place.begin) found.insert(at->second.number);
+}
+
+std::vector<int> OpenSlices::DisturbedBy(const std::vector<TouchedSlice>& touched) const {
+  std::set<int> found;
+  for (const TouchedSlice& t : touched) {
+    const Place place = PlaceOf(t.slice);
+    Find(written_, place, found);
+    if (t.written) Find(read_, place, found);
+  }
+  return {found.begin(), found.end()};
 }
 
 }  // namespace krafla::plan

@@ -2,6 +2,9 @@
 // The bytes that a step may touch, with all that it runs.
 #pragma once
 
+#include <map>
+#include <set>
+#include <unordered_map>
 #include <vector>
 
 #include "plan/program_plan.h"
@@ -17,13 +20,44 @@ struct TouchedSlice {
 // nothing. Row groups: the whole of each allocation.
 std::vector<TouchedSlice> SlicesOf(const ProgramPlan& plan, const Step& step);
 
-// Whether two slices may share bytes, before temporaries have been given their places in the arena or behind that: a
-// result may lie where an argument does.
-enum class Arena : uint8_t { kIsOpen, kIsPacked };
-bool MayShareBytes(const ProgramPlan& plan, const Slice& a, const Slice& b, Arena arena);
+// What is touched by steps that are under way, so that a later step finds those that it would disturb without a look at
+// all of them. Before temporaries have been given their places in the arena, no two of them share bytes; a result may
+// lie where an argument does.
+class OpenSlices {
+ public:
+  enum class Arena : uint8_t { kIsOpen, kIsPacked };
+  OpenSlices(const ProgramPlan& plan, Arena arena);
 
-// Whether one of the steps must have ended before the other begins.
-bool Conflict(const ProgramPlan& plan, const std::vector<TouchedSlice>& a, const std::vector<TouchedSlice>& b,
-              Arena arena);
+  bool IsEmpty() const { return touched_.empty(); }
+  int First() const { return touched_.begin()->first; }
+  void Add(int number, std::vector<TouchedSlice> touched);
+  // False: there is none of that number.
+  bool Remove(int number);
+  // The numbers, in ascending order, of those that must have ended before a step that touches this begins.
+  std::vector<int> DisturbedBy(const std::vector<TouchedSlice>& touched) const;
+
+ private:
+  struct Range {
+    int64_t end = 0;
+    int number = 0;
+  };
+  struct Space {
+    std::multimap<int64_t, Range> ranges;  // by their begin
+    int64_t longest = 0;
+  };
+  struct Place {
+    int space = 0;  // an allocation; all of a packed arena are one
+    int64_t begin = 0, end = 0;
+  };
+  using Spaces = std::unordered_map<int, Space>;
+  Place PlaceOf(const Slice& slice) const;
+  static void Find(const Spaces& spaces, const Place& place, std::set<int>& found);
+
+  const ProgramPlan& plan_;
+  const Arena arena_;
+  std::vector<int> argument_;  // the allocation of each argument
+  Spaces read_, written_;
+  std::map<int, std::vector<TouchedSlice>> touched_;
+};
 
 }  // namespace krafla::plan

@@ -127,7 +127,8 @@ class CompareTest(unittest.TestCase):
         self.assertEqual(found["first"]["instruction"], "total")
         self.assertLess(found["first"]["max_rel"], 1e-3)
         self.assertIn("reduce", found["first"]["kernel_b"])
-        self.assertTrue(self.compare(m, "cpu", "vulkan", "--pairs", "0", "--atol", "1")["equal"])
+        # A unit in the last place of a total, some 2,500, is 1.2 in its square: they may be a few apart.
+        self.assertTrue(self.compare(m, "cpu", "vulkan", "--pairs", "0", "--atol", "6")["equal"])
 
     def test_builds_are_timed(self):
         found = self.compare(self.file("m.hlo", CHAIN), "cpu", "cpu", "--binary", KRAFLA, "--pairs", "2")
