@@ -96,16 +96,7 @@ Result<> WriteRaggedDot(TreeBuilder& b, const Instruction& i, Scope& scope) {
 
 Result<> WriteConvolution(TreeBuilder& b, const Instruction& i, Scope& scope) {
   const auto& a = i.attr<ConvolutionAttributes>();
-  Dims padding, strides, base, window;
-  std::vector<bool> reversal;
-  for (const WindowDim& w : a.window) {
-    padding.push_back(w.padding_low);
-    padding.push_back(w.padding_high);
-    strides.push_back(w.stride);
-    base.push_back(w.base_dilation);
-    window.push_back(w.window_dilation);
-    reversal.push_back(w.reversal);
-  }
+  const WindowLists window(a.window);
   AttributeList attributes{{"batch_group_count", b.Integer(a.batch_group_count)},
                            {"feature_group_count", b.Integer(a.feature_group_count)},
                            {"input_batch_dimension", b.Integer(a.input_batch)},
@@ -114,15 +105,15 @@ Result<> WriteConvolution(TreeBuilder& b, const Instruction& i, Scope& scope) {
                            {"kernel_input_feature_dimension", b.Integer(a.kernel_input_feature)},
                            {"kernel_output_feature_dimension", b.Integer(a.kernel_output_feature)},
                            {"kernel_spatial_dimensions", b.List(a.kernel_spatial)},
-                           {"lhs_dilation", b.List(base)},
+                           {"lhs_dilation", b.List(window.base_dilations)},
                            {"output_batch_dimension", b.Integer(a.output_batch)},
                            {"output_feature_dimension", b.Integer(a.output_feature)},
                            {"output_spatial_dimensions", b.List(a.output_spatial)},
-                           {"padding", b.Table(std::ssize(a.window), 2, padding)},
+                           {"padding", b.Table(std::ssize(a.window), 2, window.padding)},
                            {"precision_config", PrecisionsAttribute(b, a.precision, 2)},
-                           {"rhs_dilation", b.List(window)},
-                           {"window_reversal", b.Flags(reversal)},
-                           {"window_strides", b.List(strides)}};
+                           {"rhs_dilation", b.List(window.window_dilations)},
+                           {"window_reversal", b.Flags(window.reversal)},
+                           {"window_strides", b.List(window.strides)}};
   return b.Emit(i, scope, "convolution", b.OperandLeaves(i, scope), std::move(attributes));
 }
 

@@ -14,24 +14,19 @@ Result<> WriteCalling(TreeBuilder& b, const Instruction& i, Scope& scope, std::s
 // select_and_scatter's window has no dilations, and no window of StableHLO goes backwards here.
 Result<AttributeList> WindowAttributesOf(TreeBuilder& b, const Instruction& i) {
   const bool dilated = i.opcode() == Opcode::kReduceWindow;
-  Dims sizes, strides, padding, base, window;
-  for (const WindowDim& w : i.attr<WindowAttributes>().window) {
+  const auto& dims = i.attr<WindowAttributes>().window;
+  for (const WindowDim& w : dims) {
     if (w.reversal && w.size > 1) return Unimplemented("StableHLO has no window that goes backwards here.");
     if (!dilated && (w.base_dilation != 1 || w.window_dilation != 1))
       return Unimplemented("StableHLO's select_and_scatter has no window with dilations.");
-    sizes.push_back(w.size);
-    strides.push_back(w.stride);
-    padding.push_back(w.padding_low);
-    padding.push_back(w.padding_high);
-    base.push_back(w.base_dilation);
-    window.push_back(w.window_dilation);
   }
-  AttributeList out{{"padding", b.Table(sizes.ssize(), 2, padding)},
-                    {"window_dimensions", b.List(sizes)},
-                    {"window_strides", b.List(strides)}};
+  const WindowLists window(dims);
+  AttributeList out{{"padding", b.Table(std::ssize(dims), 2, window.padding)},
+                    {"window_dimensions", b.List(window.sizes)},
+                    {"window_strides", b.List(window.strides)}};
   if (dilated) {
-    out.emplace_back("base_dilations", b.List(base));
-    out.emplace_back("window_dilations", b.List(window));
+    out.emplace_back("base_dilations", b.List(window.base_dilations));
+    out.emplace_back("window_dilations", b.List(window.window_dilations));
   }
   return out;
 }

@@ -77,6 +77,18 @@ struct Attribute {
   // element where all are the same.
   std::string bytes;
   bool splat = false;
+
+  static Attribute Of(Kind kind, int64_t integer, std::string_view text = {}) {
+    Attribute out;
+    out.kind = kind;
+    out.integer = integer;
+    out.text = text;
+    return out;
+  }
+  static Attribute Integer(int64_t value) { return Of(Kind::kInteger, value); }
+  static Attribute Flag(bool value) { return Of(Kind::kBool, value ? 1 : 0); }
+  static Attribute Text(std::string_view text) { return Of(Kind::kString, 0, text); }
+  static Attribute Word(std::string_view word) { return Of(Kind::kWord, 0, word); }
 };
 
 // The value of a dictionary's key; null where there is none.
@@ -126,6 +138,8 @@ struct Tree {
   // What the pointers point into.
   std::deque<Type> types;
   std::deque<Attribute> attributes;
+
+  AttributeRef Keep(Attribute attribute) { return &attributes.emplace_back(std::move(attribute)); }
 };
 
 }  // namespace krafla::stablehlo

@@ -38,11 +38,6 @@ bool AllElementsAlike(std::string_view bytes, std::size_t width) {
 
 }  // namespace
 
-AttributeRef TreeBuilder::Keep(Attribute attribute) {
-  tree_->attributes.push_back(std::move(attribute));
-  return &tree_->attributes.back();
-}
-
 AttributeRef TreeBuilder::Typed(Attribute attribute, Type type) {
   tree_->types.push_back(std::move(type));
   attribute.type = &tree_->types.back();
@@ -56,10 +51,7 @@ AttributeRef TreeBuilder::TypeAttribute(Type type) {
 }
 
 AttributeRef TreeBuilder::Integer(int64_t value, ElementType type) {
-  Attribute out;
-  out.kind = Kind::kInteger;
-  out.integer = value;
-  return Typed(std::move(out), ElementOfNumber(type));
+  return Typed(Attribute::Integer(value), ElementOfNumber(type));
 }
 
 AttributeRef TreeBuilder::Real(double value, ElementType type) {
@@ -67,27 +59,6 @@ AttributeRef TreeBuilder::Real(double value, ElementType type) {
   out.kind = Kind::kFloat;
   out.number = value;
   return Typed(std::move(out), ElementOfNumber(type));
-}
-
-AttributeRef TreeBuilder::Flag(bool value) {
-  Attribute out;
-  out.kind = Kind::kBool;
-  out.integer = value ? 1 : 0;
-  return Keep(std::move(out));
-}
-
-AttributeRef TreeBuilder::Text(std::string_view text) {
-  Attribute out;
-  out.kind = Kind::kString;
-  out.text = text;
-  return Keep(std::move(out));
-}
-
-AttributeRef TreeBuilder::Word(std::string_view word) {
-  Attribute out;
-  out.kind = Kind::kWord;
-  out.text = word;
-  return Keep(std::move(out));
 }
 
 AttributeRef TreeBuilder::Table(int64_t rows, int64_t columns, const Dims& numbers) {

@@ -73,13 +73,13 @@ class TreeBuilder {
   Result<std::string> AddFunction(const Computation& computation, const std::string& name);
 
   // Attributes.
-  AttributeRef Keep(Attribute attribute);
+  AttributeRef Keep(Attribute attribute) { return tree_->Keep(std::move(attribute)); }
   AttributeRef Typed(Attribute attribute, Type type);
   AttributeRef Integer(int64_t value, ElementType type = ElementType::kS64);
   AttributeRef Real(double value, ElementType type = ElementType::kF32);
-  AttributeRef Flag(bool value);
-  AttributeRef Text(std::string_view text);
-  AttributeRef Word(std::string_view word);
+  AttributeRef Flag(bool value) { return Keep(Attribute::Flag(value)); }
+  AttributeRef Text(std::string_view text) { return Keep(Attribute::Text(text)); }
+  AttributeRef Word(std::string_view word) { return Keep(Attribute::Word(word)); }
   AttributeRef List(const Dims& dims, ElementType type = ElementType::kS64);
   AttributeRef Flags(const std::vector<bool>& flags);
   // [rows, columns] of integers in row-major order.
@@ -109,6 +109,23 @@ class TreeBuilder {
   std::vector<Op> function_ops_;
   int depth_ = 0;
   std::size_t operations_ = 0;
+};
+
+// A window, a list for each of its sides as StableHLO writes them; padding: low and high in turn.
+struct WindowLists {
+  explicit WindowLists(const Window& window) {
+    for (const WindowDim& w : window) {
+      sizes.push_back(w.size);
+      strides.push_back(w.stride);
+      padding.push_back(w.padding_low);
+      padding.push_back(w.padding_high);
+      base_dilations.push_back(w.base_dilation);
+      window_dilations.push_back(w.window_dilation);
+      reversal.push_back(w.reversal);
+    }
+  }
+  Dims sizes, strides, padding, base_dilations, window_dilations;
+  std::vector<bool> reversal;
 };
 
 // How an opcode is written.

@@ -14,10 +14,7 @@ Result<Attribute> Word(ByteStream& s, std::span<const std::string_view> words) {
   const uint64_t value = s.Varint();
   if (value >= words.size() || words[value].empty())
     return InvalidArgument("An enum has the number {}; this version knows {}.", value, words.size());
-  Attribute out;
-  out.kind = Kind::kWord;
-  out.text = words[value];
-  return out;
+  return Attribute::Word(words[value]);
 }
 
 // An integer of `width` bits: a byte up to 8, a signed varint of the zero-extended value up to 64.

@@ -26,34 +26,6 @@ int HexDigit(char c) {
 
 }  // namespace
 
-AttributeRef TextParser::Keep(Attribute attribute) {
-  tree_.attributes.push_back(std::move(attribute));
-  return &tree_.attributes.back();
-}
-AttributeRef TextParser::Number(int64_t value) {
-  Attribute out;
-  out.kind = Kind::kInteger;
-  out.integer = value;
-  return Keep(std::move(out));
-}
-AttributeRef TextParser::Word(std::string_view word) {
-  Attribute out;
-  out.kind = Kind::kWord;
-  out.text = word;
-  return Keep(std::move(out));
-}
-AttributeRef TextParser::Flag(bool value) {
-  Attribute out;
-  out.kind = Kind::kBool;
-  out.integer = value ? 1 : 0;
-  return Keep(std::move(out));
-}
-AttributeRef TextParser::Text(std::string_view text) {
-  Attribute out;
-  out.kind = Kind::kString;
-  out.text = text;
-  return Keep(std::move(out));
-}
 AttributeRef TextParser::List(const Dims& dims) {
   Attribute out;
   out.kind = Kind::kArray;

@@ -55,11 +55,11 @@ class TextParser {
   Result<AttributeRef> ParseFields();  // "<key = value, ...>"
   Result<Entries> ParseDictionary();   // at the brace
   Result<> StoreElement(std::string_view text, ElementType type, std::string& out) const;
-  AttributeRef Keep(Attribute attribute);
-  AttributeRef Number(int64_t value);
-  AttributeRef Word(std::string_view word);
-  AttributeRef Flag(bool value);
-  AttributeRef Text(std::string_view text);
+  AttributeRef Keep(Attribute attribute) { return tree_.Keep(std::move(attribute)); }
+  AttributeRef Number(int64_t value) { return Keep(Attribute::Integer(value)); }
+  AttributeRef Word(std::string_view word) { return Keep(Attribute::Word(word)); }
+  AttributeRef Flag(bool value) { return Keep(Attribute::Flag(value)); }
+  AttributeRef Text(std::string_view text) { return Keep(Attribute::Text(text)); }
   AttributeRef List(const Dims& dims);
   Result<Dims> ParseDimList();           // "[0, 1]"
   Result<AttributeRef> ParseWordList();  // "[HIGHEST, DEFAULT]"
