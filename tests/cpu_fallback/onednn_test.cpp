@@ -46,7 +46,7 @@ void CheckMatmul(uint32_t seed, ElementType type, ElementType result_type) {
   std::vector<int64_t> index(dims.size(), 0);
   do {
     std::vector<int64_t> row = index, column = index;
-    float sum = 0;
+    double sum = 0;
     for (int64_t i = 0; i < k; ++i) {
       row.back() = i;
       column[dims.size() - 2] = i;
@@ -57,18 +57,55 @@ void CheckMatmul(uint32_t seed, ElementType type, ElementType result_type) {
   EXPECT_EQ(wrong, 0) << m << " x " << k << " x " << n << ", " << batch.size() << " batch dimensions";
 }
 
+// oneDNN's result, where it takes the problem, beside plain sums.
+void JudgeConvolution(RandomArrays& random, const ConvolutionProblem& p, Array& a, Array& b, Array& to) {
+  const int threads = static_cast<int>(random.Pick({1, 3}));
+  const auto problem = MakeOneDnnConvolutions(std::span(&p, 1), threads);
+  if (problem == nullptr) return;
+  random.Fill(a), random.Fill(b);
+  Run(*problem, threads, a, b, to);
+  const Dims &input = p.input.dims, &kernel = p.kernel.dims, &result = p.result.dims;
+  const int64_t out = kernel[0], in = kernel[1];
+  const auto groups = p.window.groups;
+  Dims taps(kernel.begin() + 1, kernel.end());
+  int64_t wrong = 0;
+  std::vector<int64_t> index(result.size(), 0);
+  do {
+    double sum = 0;
+    std::vector<int64_t> tap(taps.size(), 0);
+    do {
+      std::vector<int64_t> from = {index[0], index[1] / (out / groups) * in + tap[0]}, weight = {index[1], tap[0]};
+      bool inside = true;
+      for (std::size_t d = 0; d < p.window.strides.size(); ++d) {
+        const int64_t x =
+            index[d + 2] * p.window.strides[d] - p.window.padding_low[d] + tap[d + 1] * p.window.dilations[d];
+        inside = inside && x >= 0 && x < input[d + 2];
+        from.push_back(x);
+        weight.push_back(tap[d + 1]);
+      }
+      if (inside) sum += LoadWhole(a, OffsetOf(a.view, from)) * LoadWhole(b, OffsetOf(b.view, weight));
+    } while (NextIndex(tap, taps));
+    wrong += LoadWhole(to, OffsetOf(to.view, index)) == sum ? 0 : 1;
+  } while (NextIndex(index, result));
+  EXPECT_EQ(wrong, 0) << ElementTypeName(p.kernel.type) << ", " << groups << " groups, input "
+                      << testing::PrintToString(input) << " kernel " << testing::PrintToString(kernel) << " result "
+                      << testing::PrintToString(result) << " strides " << testing::PrintToString(p.window.strides)
+                      << " padding " << testing::PrintToString(p.window.padding_low) << " dilations "
+                      << testing::PrintToString(p.window.dilations) << ", " << threads << " threads";
+}
+
 void CheckConvolution(uint32_t seed, ElementType type, ElementType result_type) {
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   RandomArrays random(seed);
   const int64_t spatial = random.Pick({1, 2, 2, 3}), groups = random.Pick({1, 1, 1, 2, 4, 8}),
                 batch = random.Pick({1, 2, 3});
-  const int64_t in = groups >= 4 ? random.Pick({1, 1, 2}) : random.Pick({1, 3, 4, 8, 17}),
+  const int64_t in = groups >= 4 ? random.Pick({1, 1, 2}) : random.Pick({1, 3, 4, 8, 17, 32}),
                 out = groups * random.Pick({1, 2, 4, 8, 16});
   ConvolutionProblem p;
   p.window.groups = groups;
   Dims input = {batch, in * groups}, kernel = {out, in}, result = {batch, out};
   for (int64_t d = 0; d < spatial; ++d) {
-    const int64_t size = random.Pick({3, 5, 7, 8, 12}), taps = random.Pick({1, 2, 3, 3, 4});
+    const int64_t size = random.Pick({1, 3, 5, 7, 8, 12}), taps = random.Pick({1, 1, 2, 3, 3, 4});
     p.window.strides.push_back(random.Pick({1, 1, 2, 3}));
     p.window.dilations.push_back(random.Pick({1, 1, 1, 2}));
     p.window.padding_low.push_back(random.Pick({0, 0, 1, 2}));
@@ -83,33 +120,43 @@ void CheckConvolution(uint32_t seed, ElementType type, ElementType result_type) 
   Array a = random.Lay(input, type, false), b = random.Lay(kernel, type, false),
         to = random.Lay(result, result_type, false);
   p.input = a.view, p.kernel = b.view, p.result = to.view;
-  const int threads = static_cast<int>(random.Pick({1, 3}));
-  const auto problem = MakeOneDnnConvolutions(std::span(&p, 1), threads);
-  if (problem == nullptr) return;
-  random.Fill(a), random.Fill(b);
-  Run(*problem, threads, a, b, to);
-  Dims taps(kernel.begin() + 1, kernel.end());
-  int64_t wrong = 0;
-  std::vector<int64_t> index(result.size(), 0);
-  do {
-    float sum = 0;
-    std::vector<int64_t> tap(taps.size(), 0);
-    do {
-      std::vector<int64_t> from = {index[0], index[1] / (out / groups) * in + tap[0]}, weight = {index[1], tap[0]};
-      bool inside = true;
-      for (std::size_t d = 0; d < static_cast<std::size_t>(spatial); ++d) {
-        const int64_t x =
-            index[d + 2] * p.window.strides[d] - p.window.padding_low[d] + tap[d + 1] * p.window.dilations[d];
-        inside = inside && x >= 0 && x < input[d + 2];
-        from.push_back(x);
-        weight.push_back(tap[d + 1]);
-      }
-      if (inside) sum += LoadWhole(a, OffsetOf(a.view, from)) * LoadWhole(b, OffsetOf(b.view, weight));
-    } while (NextIndex(tap, taps));
-    wrong += LoadWhole(to, OffsetOf(to.view, index)) == sum ? 0 : 1;
-  } while (NextIndex(index, result));
-  EXPECT_EQ(wrong, 0) << ElementTypeName(type) << ", " << spatial << " spatial dimensions, " << groups << " groups of "
-                      << in << " channels";
+  JudgeConvolution(random, p, a, b, to);
+}
+
+// Sizes at which dimensions vanish, which random ones seldom meet together.
+void SweepConvolutions(ElementType type, ElementType result_type) {
+  const std::vector<std::size_t> kLast = {0, 2, 3, 1}, kFirst = {0, 1, 2, 3};
+  RandomArrays random(7);
+  for (const int64_t groups : {1, 4})
+    for (const int64_t in : {1, 2, 16})
+      for (const int64_t out : {1, 4})
+        for (const int64_t height : {1, 5})
+          for (const int64_t width : {1, 3, 8})
+            for (const int64_t rows : {1, 2})
+              for (const int64_t columns : {1, 2, 3})
+                for (const int64_t stride : {1, 3})
+                  for (const int64_t padding : {0, 1, 2}) {
+                    if (rows > height || columns > width + 2 * padding) continue;
+                    const Dims result = {1, groups * out, height - rows + 1,
+                                         (width + 2 * padding - columns) / stride + 1};
+                    for (const bool channels_last : {false, true}) {
+                      const auto lay = [&](Dims dims, ElementType of) {
+                        return random.Lay(std::move(dims), of, channels_last ? kLast : kFirst, false);
+                      };
+                      Array a = lay({1, groups * in, height, width}, type),
+                            b = lay({groups * out, in, rows, columns}, type), to = lay(result, result_type);
+                      JudgeConvolution(random,
+                                       {a.view,
+                                        b.view,
+                                        to.view,
+                                        {.strides = {1, stride},
+                                         .dilations = {1, 1},
+                                         .padding_low = {0, padding},
+                                         .padding_high = {0, padding},
+                                         .groups = groups}},
+                                       a, b, to);
+                    }
+                  }
 }
 
 TEST(OneDnn, MultipliesHoweverMatricesLie) {
@@ -125,6 +172,12 @@ TEST(OneDnn, ConvolvesHoweverArraysLie) {
 TEST(OneDnn, ConvolvesNarrowTypes) {
   for (uint32_t seed = 0; seed < 200; ++seed) CheckConvolution(seed, ElementType::kBF16, ElementType::kF32);
   for (uint32_t seed = 0; seed < 400; ++seed) CheckConvolution(seed, ElementType::kS8, ElementType::kS32);
+}
+
+TEST(OneDnn, ConvolvesWhereDimensionsVanish) {
+  SweepConvolutions(ElementType::kF32, ElementType::kF32);
+  SweepConvolutions(ElementType::kBF16, ElementType::kF32);
+  SweepConvolutions(ElementType::kS8, ElementType::kS32);
 }
 
 }  // namespace

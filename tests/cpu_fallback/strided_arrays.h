@@ -53,15 +53,18 @@ class RandomArrays {
   }
   bool OneIn(uint32_t n) { return random_() % n == 0; }
 
+  // Bytes of any value: their sums are exact whatever they are. Others so small that sums of them are.
+  float Whole(ElementType type) {
+    if (type == ElementType::kS8) return static_cast<float>(random_() % 256) - 128;
+    return static_cast<float>(random_() % 9) - 4;
+  }
   void Fill(Array& array) {
     for (int64_t i = 0; i < array.bytes(); i += StorageBytes(array.view.type))
-      StoreWhole(array.data() + i, array.view.type, static_cast<float>(random_() % 9) - 4);
+      StoreWhole(array.data() + i, array.view.type, Whole(array.view.type));
   }
 
   // The dimensions in any order, with gaps between them here and there.
   Array Lay(Dims dims, ElementType type, bool columns_last) {
-    Array out;
-    out.view.type = type;
     std::vector<std::size_t> order(dims.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::shuffle(order.begin(), order.end(), random_);
@@ -69,13 +72,21 @@ class RandomArrays {
       std::erase(order, dims.size() - 1);
       order.push_back(dims.size() - 1);
     }
+    return Lay(std::move(dims), type, order, true);
+  }
+
+  // The dimensions in the order given, the fastest one last.
+  Array Lay(Dims dims, ElementType type, const std::vector<std::size_t>& order, bool gaps) {
+    Array out;
+    out.view.type = type;
     out.view.strides = dims;
     int64_t stride = 1;
     for (std::size_t i = order.size(); i-- > 0;) {
-      out.view.strides[order[i]] = stride;
+      // The index expressions of a plan name no dimension of one element: its stride is 0 there.
+      out.view.strides[order[i]] = dims[order[i]] == 1 && OneIn(2) ? 0 : stride;
       stride *= dims[order[i]];
-      if (OneIn(6)) stride *= 2;
-      if (OneIn(6) && stride > 1) stride += 3;
+      if (gaps && OneIn(6)) stride *= 2;
+      if (gaps && OneIn(6) && stride > 1) stride += 3;
     }
     out.view.dims = std::move(dims);
     out.memory.assign(static_cast<std::size_t>(stride * StorageBytes(type)) + 2 * kMargin, kUntouched);
@@ -87,10 +98,10 @@ class RandomArrays {
 };
 
 // Element `at`, of f32, bf16, s8 or s32.
-inline float LoadWhole(const Array& array, int64_t at) {
+inline double LoadWhole(const Array& array, int64_t at) {
   const std::byte* p = array.data() + at * StorageBytes(array.view.type);
   switch (StorageBytes(array.view.type)) {
-    case 1: return static_cast<float>(static_cast<int8_t>(*p));
+    case 1: return static_cast<double>(static_cast<int8_t>(*p));
     case 2: {
       uint16_t bits;
       std::memcpy(&bits, p, 2);
@@ -100,7 +111,7 @@ inline float LoadWhole(const Array& array, int64_t at) {
       if (array.view.type == ElementType::kS32) {
         int32_t whole;
         std::memcpy(&whole, p, 4);
-        return static_cast<float>(whole);
+        return static_cast<double>(whole);
       }
       float out;
       std::memcpy(&out, p, 4);

@@ -4,6 +4,7 @@
 #ifdef KRAFLA_HAVE_ONEDNN
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <string_view>
 #include <vector>
@@ -51,11 +52,30 @@ int IrregularDim(const TensorView& view) {
   return -1;
 }
 
+memory::dims DenseStrides(const TensorView& view) {
+  memory::dims strides(view.strides.begin(), view.strides.end());
+  for (std::size_t d = view.dims.size(); d-- > 0;) {
+    if (view.dims[d] != 1) continue;
+    if (d + 1 < view.dims.size()) {
+      strides[d] = view.dims[d + 1] * strides[d + 1];
+      continue;
+    }
+    const auto before = std::find_if(view.dims.rbegin(), view.dims.rend(), [](int64_t size) { return size != 1; });
+    strides[d] = before == view.dims.rend() ? 1 : view.strides[static_cast<std::size_t>(view.dims.rend() - before) - 1];
+  }
+  return strides;
+}
+
 std::optional<memory::desc> Describe(const TensorView& view) {
   const std::optional<memory::data_type> type = DataTypeOf(view.type);
   if (!type || IrregularDim(view) >= 0) return std::nullopt;
-  return memory::desc(memory::dims(view.dims.begin(), view.dims.end()), *type,
-                      memory::dims(view.strides.begin(), view.strides.end()));
+  return memory::desc(memory::dims(view.dims.begin(), view.dims.end()), *type, DenseStrides(view));
+}
+
+bool MultipliesS8Exactly() {
+  using enum dnnl::cpu_isa;
+  constexpr std::array kWithout = {isa_default, sse41, avx, avx2, avx512_core};
+  return std::ranges::find(kWithout, dnnl::get_effective_cpu_isa()) == kWithout.end();
 }
 
 bool IsFast(const dnnl::primitive_desc_base& primitive) {

@@ -19,8 +19,14 @@ std::optional<dnnl::memory::data_type> DataTypeOf(ElementType type);
 // The dimension of a view that oneDNN cannot describe: elements along it run backwards, or reach over those of a
 // dimension with larger strides, as every second one of an odd number does. -1: none.
 int IrregularDim(const TensorView& view);
+// The strides of a view, where a dimension of one element has that of an array without gaps: oneDNN takes some for the
+// width of a matrix (3.7.2: a product whose one output channel had stride 0, as in a plan, was never written).
+dnnl::memory::dims DenseStrides(const TensorView& view);
 // Nothing for types that oneDNN lacks and for irregular views.
 std::optional<dnnl::memory::desc> Describe(const TensorView& view);
+// Whether products of s8 by s8 keep every bit here: without instructions that multiply and add four bytes at once
+// oneDNN halves the kernels of convolutions, and lets sums of two products saturate at 16 bits.
+bool MultipliesS8Exactly();
 // Its own code, not the reference implementation.
 bool IsFast(const dnnl::primitive_desc_base& primitive);
 dnnl::primitive_attr UserScratchpad();

@@ -99,6 +99,7 @@ bool AddMatmulParts(Jobs& jobs, const TensorView& a, const TensorView& b, const 
 std::unique_ptr<OneDnnProblem> MakeOneDnnMatmul(const TensorView& a, const TensorView& b, const TensorView& result,
                                                 int threads) {
   using namespace onednn;
+  if (StorageBytes(a.type) == 1 && !MultipliesS8Exactly()) return nullptr;
   try {
     const OneThread one_thread;
     const double flops = 2 * ElementsOf(result) * static_cast<double>(a.dims.back());
