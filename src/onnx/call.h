@@ -133,6 +133,7 @@ enum class Fold : uint8_t { kSum, kProduct, kMax, kMin };
 XlaOp ReduceBy(Fold fold, XlaOp x, std::span<const int64_t> axes, bool keep_dims);
 XlaOp MeanOf(XlaOp x, std::span<const int64_t> axes, bool keep_dims);
 XlaOp SoftmaxOver(XlaOp x, int64_t axis, bool log);
+XlaOp ThroughU8(XlaOp x);  // f32 to u8 as DynamicQuantizeLinear does, and back
 XlaOp MatMulOf(XlaOp a, XlaOp b, std::optional<ElementType> sum_type = std::nullopt);  // NumPy's matmul
 XlaOp TransposeTo(XlaOp x, std::span<const int64_t> permutation);
 XlaOp MoveAxis(XlaOp x, int64_t from, int64_t to);

@@ -80,8 +80,29 @@ XlaOp CentredRows(Call& c, std::size_t value, std::size_t zero, bool rows) {
   return Centred(c, value, zero, rank >= 2 ? (rows ? rank - 2 : rank - 1) : 0);
 }
 
+struct Dynamically {
+  XlaOp q, scale, zero;
+};
+// To u8 by the range of all of x, which is widened to hold zero.
+Dynamically QuantizedDynamically(XlaOp x) {
+  const Ints all = Range(0, RankOf(x));
+  const XlaOp zero = Like(x, 0);
+  const XlaOp low = Min(ReduceBy(Fold::kMin, x, all, false), zero),
+              high = Max(ReduceBy(Fold::kMax, x, all, false), zero);
+  const XlaOp scale = Div(Sub(high, low), Like(x, 255));
+  const XlaOp safe = Select(Eq(scale, zero), Like(x, 1), scale);
+  const XlaOp point = Convert(Convert(ClampTo(RoundNearestEven(Div(Neg(low), safe)), 0, 255), S32), U8);
+  return {Quantized(x, BroadcastTo(safe, DimsOf(x)), BroadcastTo(point, DimsOf(x)), U8), scale, point};
+}
+
 }  // namespace
 
+XlaOp ThroughU8(XlaOp x) {
+  const Dynamically d = QuantizedDynamically(x);
+  const Ints dims = DimsOf(x);
+  const XlaOp centred = Sub(Convert(Convert(d.q, S32), F32), BroadcastTo(Convert(Convert(d.zero, S32), F32), dims));
+  return Mul(centred, BroadcastTo(d.scale, dims));
+}
 Outputs OnQuantizeLinear(Call& c) {
   const XlaOp given = c.In(0);
   const Ints dims = DimsOf(given);
@@ -101,15 +122,8 @@ Outputs OnDequantizeLinear(Call& c) {
   return {Convert(Mul(y, Spread(Convert(c.In(1), F32), dims, axis, block)), c.TypeOf(1))};
 }
 Outputs OnDynamicQuantizeLinear(Call& c) {
-  const XlaOp x = c.In(0);
-  const Ints all = Range(0, RankOf(x));
-  const XlaOp zero = Like(x, 0);
-  const XlaOp low = Min(ReduceBy(Fold::kMin, x, all, false), zero),
-              high = Max(ReduceBy(Fold::kMax, x, all, false), zero);
-  const XlaOp scale = Div(Sub(high, low), Like(x, 255));
-  const XlaOp safe = Select(Eq(scale, zero), Like(x, 1), scale);
-  const XlaOp point = Convert(Convert(ClampTo(RoundNearestEven(Div(Neg(low), safe)), 0, 255), S32), U8);
-  return {Quantized(x, BroadcastTo(safe, DimsOf(x)), BroadcastTo(point, DimsOf(x)), U8), scale, point};
+  const Dynamically d = QuantizedDynamically(c.In(0));
+  return {d.q, d.scale, d.zero};
 }
 Outputs OnMatMulInteger(Call& c) { return {MatMulOf(CentredRows(c, 0, 2, true), CentredRows(c, 1, 3, false), S32)}; }
 Outputs OnConvInteger(Call& c) { return {ConvolutionOf(c, Centred(c, 0, 2, 1), Centred(c, 1, 3, 0), S32)}; }

@@ -20,7 +20,8 @@ struct Direction {
   bool backwards = false;
 };
 struct Cell {
-  std::string type;  // LSTM, GRU, RNN
+  std::string type;        // LSTM, GRU, RNN
+  bool quantized = false;  // com.microsoft.DynamicQuantizeLSTM: the left sides of products are rounded to u8
   int64_t gates = 1, hidden = 0;
   double clip = 0;
   bool input_forget = false, linear_before_reset = false;
@@ -46,7 +47,7 @@ State Step(const Cell& cell, const Direction& d, XlaOp x, XlaOp r, XlaOp recurre
   const auto& f = d.functions;
   if (cell.type == "RNN") return {f[0](Clipped(cell, Add(x, TimesTransposed(s.h, r)))), {}};
   if (cell.type == "LSTM") {
-    const XlaOp all = Add(x, TimesTransposed(s.h, r));
+    const XlaOp all = Add(x, TimesTransposed(cell.quantized ? ThroughU8(s.h) : s.h, r));
     auto peek = [&](XlaOp gate, int64_t i, XlaOp state) {
       if (peephole.IsUninitialized()) return gate;
       return Add(gate, Mul(state, BroadcastTo(SliceInDim(peephole, i * n, (i + 1) * n, 1, 0), dims)));
@@ -163,11 +164,25 @@ XlaOp PartOf(XlaOp x, int64_t direction) {
   return Reshape(SliceInDim(x, direction, direction + 1, 1, 0), dims);
 }
 
+// Of com.microsoft.DynamicQuantizeLSTM: integers [D, K, G * H] at `input`, their scales, [D] or [D, G * H], and zero
+// points from `scale` on; as f32, [G * H, K].
+XlaOp Dequantized(Call& c, std::size_t input, std::size_t scale, int64_t direction) {
+  const XlaOp q = PartOf(c.In(input), direction);
+  const Ints dims = DimsOf(q);
+  auto spread = [&](std::size_t from) {
+    const XlaOp one = Convert(PartOf(c.In(from), direction), F32);
+    return RankOf(one) == 0 ? BroadcastTo(one, dims) : BroadcastInDim(one, dims, {1});
+  };
+  XlaOp w = Convert(q, F32);
+  if (c.Has(scale + 1)) w = Sub(w, spread(scale + 1));
+  return Transpose(Mul(w, spread(scale)), {1, 0});
+}
+
 Direction ReadDirection(Call& c, const Cell& cell, int64_t number, bool backwards) {
   Direction d;
   d.backwards = backwards;
-  d.w = PartOf(c.In(1), number);
-  d.r = PartOf(c.In(2), number);
+  d.w = cell.quantized ? Dequantized(c, 1, 8, number) : PartOf(c.In(1), number);
+  d.r = cell.quantized ? Dequantized(c, 2, 10, number) : PartOf(c.In(2), number);
   const int64_t rows = cell.gates * cell.hidden;
   if (DimsOf(d.r) != Ints{rows, cell.hidden} || RankOf(d.w) != 2 || DimsOf(d.w)[0] != rows)
     Reject("The weights do not fit {} hidden elements.", cell.hidden);
@@ -197,10 +212,11 @@ Direction ReadDirection(Call& c, const Cell& cell, int64_t number, bool backward
 Outputs OnRecurrent(Call& c) {
   XlaOp x = c.In(0);
   Cell cell;
-  cell.type = c.node.op_type;
+  cell.quantized = c.node.op_type == "DynamicQuantizeLSTM";
+  cell.type = cell.quantized ? "LSTM" : c.node.op_type;
   cell.gates = cell.type == "LSTM" ? 4 : cell.type == "GRU" ? 3 : 1;
   if (c.ShapeOf(2).rank() != 3 || RankOf(x) != 3) Reject("It takes arrays of 3 dimensions.");
-  cell.hidden = c.ShapeOf(2).dim(2);
+  cell.hidden = c.ShapeOf(2).dim(cell.quantized ? 1 : 2);
   cell.clip = c.Float("clip", 0);
   cell.input_forget = c.Int("input_forget", 0) != 0;
   cell.linear_before_reset = c.Int("linear_before_reset", 0) != 0;
@@ -221,7 +237,7 @@ Outputs OnRecurrent(Call& c) {
     DotDimensionNumbers numbers;
     numbers.lhs_contracting_dimensions = {2};
     numbers.rhs_contracting_dimensions = {1};
-    XlaOp wx = DotGeneral(x, d.w, numbers);
+    XlaOp wx = DotGeneral(cell.quantized ? ThroughU8(x) : x, d.w, numbers);
     if (!d.bias.IsUninitialized()) wx = Add(wx, BroadcastTo(d.bias, DimsOf(wx)));
     const State start = {initial(5, number), cell.type == "LSTM" ? initial(6, number) : XlaOp()};
     const Swept swept = Sweep(c.b, cell, d, wx, start, lengths);
