@@ -82,6 +82,14 @@ class GraphMaker {
   Instruction* Nest();
   Instruction* Scan();
 
+  // random_combinations.cpp: several arrays at once, many dimensions, batches.
+  Computation* ReducerOfMany(const std::vector<Opcode>& opcodes, const std::vector<ElementType>& types);
+  Instruction* ReductionOfMany();
+  Instruction* SortByKeys();
+  Instruction* BatchedPlaces();
+  Instruction* MapOfMany();
+  Instruction* ManyDimensions();
+
   // One operation of any kind, into the pool.
   void MakeOne();
 
@@ -89,7 +97,8 @@ class GraphMaker {
   Computation* c_;
   Random random_;
   RandomGraphOptions options_;
-  int64_t budget_;  // elements of the next array
+  int64_t budget_;         // elements of the next array
+  int empty_percent_ = 1;  // of dimensions: those of no elements
   Ops pool_;
   int parameters_ = 0;
   int64_t channels_ = 0;

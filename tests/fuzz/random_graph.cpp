@@ -35,6 +35,7 @@ GraphMaker::GraphMaker(Module& module, uint64_t seed, const RandomGraphOptions& 
       budget_(options.max_elements) {
   module.set_entry(c_);
   if (random_.Chance(8)) budget_ = options.max_large;
+  if (random_.Chance(6)) empty_percent_ = 15;
   if (options_.devices && random_.Chance(30)) {
     static constexpr std::pair<int64_t, int64_t> kDevices[] = {{2, 1}, {1, 2}, {4, 1}, {2, 2}, {1, 4}, {3, 1}};
     std::tie(module.replica_count, module.num_partitions) = kDevices[random_.Below(std::ssize(kDevices))];
@@ -55,7 +56,7 @@ Dims GraphMaker::RandomDims(int64_t max_rank) {
   int64_t rank = random_.Between(0, max_rank), left = budget_;
   for (int64_t i = 0; i < rank; ++i) {
     int64_t size = kSizes[random_.Below(std::ssize(kSizes))];
-    if (random_.Chance(1)) size = 0;
+    if (random_.Chance(empty_percent_)) size = 0;
     if (budget_ > options_.max_elements && random_.Chance(30)) size *= 13;
     size = std::min(size, left);
     dims.push_back(size);
@@ -311,7 +312,12 @@ void GraphMaker::MakeOne() {
                                     {&GraphMaker::Decomposition, 1},
                                     {&GraphMaker::Transform, 1},
                                     {&GraphMaker::Nest, 3},
-                                    {&GraphMaker::Scan, 1}};
+                                    {&GraphMaker::Scan, 1},
+                                    {&GraphMaker::ReductionOfMany, 3},
+                                    {&GraphMaker::SortByKeys, 2},
+                                    {&GraphMaker::BatchedPlaces, 3},
+                                    {&GraphMaker::MapOfMany, 2},
+                                    {&GraphMaker::ManyDimensions, 4}};
   int64_t total = 0;
   for (const Row& row : kMakers) total += row.weight;
   // What devices say to each other, where there are some; else now and then, as what it means on one.

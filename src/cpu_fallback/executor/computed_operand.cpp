@@ -321,6 +321,12 @@ Result<> ComputedOperand::AddPiece(const ElementProgram& program, const Wish& wi
   const TileShape tile = is_sum ? SumsTile(program, dim) : PanelTile(program, dim);
   if (is_sum && tile.column_dim != LongestOf(Role::kLines))
     return Unimplemented("Sums over a dimension of a few places, which differ.");
+  // What is the same for a whole launch is loaded when it begins; the vectors are there for each part of it.
+  const auto is_lasting = [&](const Node& n) {
+    return n.op == NodeOp::kLoad && n.buffer == first_buffer_ && n.depends == 0;
+  };
+  if (is_sum && std::ranges::any_of(program.nodes, is_lasting))
+    return Unimplemented("Sums over a single place of the depth.");
   KRAFLA_ASSIGN(piece.program,
                 BlockProgram::Compile(program, {.tile = tile,
                                                 .memory_is_constant = !is_sum,
