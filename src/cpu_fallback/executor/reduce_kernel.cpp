@@ -73,7 +73,7 @@ void ReduceRun::InitialValues(const Worker& worker, const CompiledReduction& r, 
 void ReduceRun::Combine(const Worker& worker, const CompiledReduction& r, int64_t n, std::byte* const* accumulators,
                         const std::byte* const* values) const {
   if (r.ops.columns != nullptr) {
-    r.ops.columns(values[0], 1, n, accumulators[0]);
+    r.ops.columns(values[0], {}, 1, n, accumulators[0]);
     return;
   }
   const void* params[2 * kMaxReducedValues];
@@ -191,9 +191,17 @@ void ReduceRun::FoldTile(const Worker& worker, const CompiledStage& stage, const
       else Combine(worker, r, worker.lanes, to, values);
       break;
     case ReduceLayout::kRowsByElements: {
-      if (fresh) copy(to, columns), advance(columns), --rows;
+      RowPlanes planes{worker.element_tile.planes, plane_stride_};
+      if (fresh) {
+        copy(to, columns);
+        if (planes.count > 1)
+          r.ops.columns(values[0] + plane_stride_ * r.values[0].width, {planes.count - 1, plane_stride_}, rows, columns,
+                        to[0]);
+        planes.count = 1;
+        advance(columns), --rows;
+      }
       if (r.ops.columns != nullptr) {
-        r.ops.columns(values[0], rows, columns, to[0]);
+        r.ops.columns(values[0], planes, rows, columns, to[0]);
       } else {
         for (int64_t i = 0; i < rows; ++i, advance(columns)) Combine(worker, r, columns, to, values);
       }
@@ -335,7 +343,7 @@ void ReduceRun::FoldInTurn(Worker& worker, const CompiledStage& stage, int64_t t
     const int64_t columns = worker.row_tile.columns * worker.element_tile.columns;
     PrepareFolds(worker, stage, fresh, to);
     stage.program.RunTile(frame, worker.origin, rows, columns, params);
-    worker.since_look += rows * columns;
+    worker.since_look += rows * columns * worker.element_tile.planes;
     if (worker.since_look >= kElementsBetweenLooks) worker.since_look = 0, worker.is_stopped = IsInterrupted();
     std::byte* const* next = to;
     for (const CompiledReduction& r : stage.reductions) {

@@ -32,6 +32,7 @@ TileShape PartOf(const TileShape& tile, int first, std::size_t rank) {
   TileShape out;
   if (inside(tile.row_dim)) out.row_dim = tile.row_dim - first, out.rows = tile.rows;
   if (inside(tile.column_dim)) out.column_dim = tile.column_dim - first, out.columns = tile.columns;
+  if (inside(tile.plane_dim)) out.plane_dim = tile.plane_dim - first, out.planes = tile.planes;
   return out;
 }
 
@@ -163,6 +164,7 @@ void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
     const ReduceTiling tiling = ChooseReduceTiling(body, lanes_);
     layout_ = tiling.layout;
     tile_ = tiling.tile;
+    plane_stride_ = tiling.plane_stride;
   }
   tile_elements_ = tile_.rows * tile_.columns;
   rows_ = TileGrid(body.row_dims, PartOf(tile_, 0, body.row_dims.size()));
@@ -174,6 +176,8 @@ void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
     case ReduceLayout::kElementsByRows: max_lanes_ = tile_.rows; break;
   }
   if (element_count == 0) elements_ = TileGrid();
+  // Programs see one plane.
+  tile_.plane_dim = -1, tile_.planes = 1;
   // Values of one lane that follow each other in a tile: a row of values has accumulators of its own.
   const int64_t turns = layout_ == ReduceLayout::kRowsByElements ? tile_.rows
                         : layout_ == ReduceLayout::kRows         ? 1

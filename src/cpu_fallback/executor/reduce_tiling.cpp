@@ -35,6 +35,7 @@ constexpr int64_t kNativeElements = 8192;
 constexpr int64_t kSummedLanes = 64;    // that a row is added in
 constexpr int64_t kFoldedColumns = 32;  // two vectors
 constexpr int64_t kFewColumns = 16;
+constexpr int64_t kFewPlaneRows = 32;  // of all planes, which a call should have
 constexpr int64_t kPairedRow = 64;
 constexpr int64_t kLine = 64;  // bytes
 
@@ -221,7 +222,7 @@ class ReduceTilingChoice {
     const int64_t width = Extent(best_row_);
     TileShape& tile = out_.tile;
     tile.column_dim = best_row_, tile.columns = columns;
-    if (second_element >= 0 && !few && TakeDenseColumns(second_element)) return;
+    if (second_element >= 0 && TakeDenseColumns(second_element, few)) return;
     const bool takes_lines =
         !few && !ordered_ && computes_ && columns == width && columns * WidestResult(body_, lanes_) >= kLine;
     if (second_element >= 0 && takes_lines) {
@@ -239,18 +240,40 @@ class ReduceTilingChoice {
     }
   }
 
-  // Takes whole rows of memory where the columns lie in it one behind the other; gives whether they do.
-  bool TakeDenseColumns(int second_element) {
+  // Takes whole rows of memory where the columns lie in it one behind the other; gives whether they do. Of few rows it
+  // takes planes alone.
+  bool TakeDenseColumns(int second_element, bool few) {
     const int64_t width = Extent(best_row_);
+    if (few && (sums_floats_ || element_count_ < kFewPlaneRows)) return false;
     if (ordered_ || width < kFewColumns || width > kDenseColumns || !IsDense(body_, lanes_, best_row_, second_element))
       return false;
     // Sums of floats are cut into groups of tiles, which are no longer than their turns.
     const int64_t turns = sums_floats_ ? GroupTurns(element_count_) : dense_elements_;
+    const ReduceTiling before = out_;
     out_.layout = ReduceLayout::kRowsByElements;
     out_.has_dense_columns = true;
     out_.tile.columns = width, out_.tile.row_dim = second_element;
     out_.tile.rows = std::min({Extent(second_element), turns, dense_elements_ / width});
-    return true;
+    TakePlanes(second_element);
+    const bool is_taken = !few || out_.tile.planes > 1;
+    if (!is_taken) out_ = before;
+    return is_taken;
+  }
+
+  // Several arrays of short columns at a call, where their order is of no matter.
+  void TakePlanes(int second_element) {
+    TileShape& tile = out_.tile;
+    const ReduceStage& stage = body_.stages[0];
+    const int plane = LongestOther(row_rank_, rank_, second_element);
+    if (plane < 0 || sums_floats_ || CountElementStages() != 1 || stage.scope != ReduceStage::Scope::kElement ||
+        stage.reductions.size() != 1 || tile.rows != Extent(second_element))
+      return;
+    const int64_t planes = std::min(Extent(plane), dense_elements_ / (tile.rows * tile.columns));
+    const Node& load = stage.program.nodes[At(stage.program.results[At(stage.reductions[0].inputs[0])])];
+    const std::optional<Dims> strides = AffineCoefficients(stage.program.space, load.index);
+    if (planes < 2 || !strides) return;
+    tile.plane_dim = plane, tile.planes = planes;
+    out_.plane_stride = (*strides)[At(plane)];
   }
 
   // Steps go along the elements of a row.

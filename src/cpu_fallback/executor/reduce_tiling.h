@@ -19,6 +19,7 @@ struct ReduceTiling {
   ReduceLayout layout = ReduceLayout::kElements;
   TileShape tile;
   bool has_dense_columns = false;  // read where they lie, whole lines of them
+  int64_t plane_stride = 0;        // of a tile's planes, where it has some
 };
 
 // For each result of each stage the narrow type as which it is combined, and its accumulators are kept until they are

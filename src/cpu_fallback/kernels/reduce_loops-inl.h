@@ -186,9 +186,9 @@ HWY_INLINE hn::Vec<D> EnterSome(D d, const hn::TFromD<D>* at, std::size_t n) {
   return F::Enter(d, hn::LoadN(d, at, n));
 }
 
-// kVectors of the columns that follow each other every n elements; at least two rows.
+// kVectors of the columns that follow each other every n elements; at least two rows, of each plane.
 template <class F, std::size_t kVectors, class D>
-HWY_INLINE void FoldColumns(D d, const hn::TFromD<D>* at, std::size_t rows, std::size_t n,
+HWY_INLINE void FoldColumns(D d, const hn::TFromD<D>* at, RowPlanes planes, std::size_t rows, std::size_t n,
                             hn::TFromD<D>* HWY_RESTRICT to) {
   using V = hn::Vec<D>;
   const std::size_t lanes = hn::Lanes(d);
@@ -198,8 +198,11 @@ HWY_INLINE void FoldColumns(D d, const hn::TFromD<D>* at, std::size_t rows, std:
   if constexpr (F::kHasBounds) {
     typename F::template Bounds<D> bounds[kVectors];
     for (std::size_t k = 0; k < kVectors; ++k) bounds[k] = F::BoundsOf(d, hn::LoadU(d, at + k * lanes));
-    for (std::size_t r = 1; r < rows; ++r)
-      for (std::size_t k = 0; k < kVectors; ++k) bounds[k].Add(d, hn::LoadU(d, at + r * n + k * lanes));
+    for (int64_t p = 0; p < planes.count; ++p) {
+      const auto* plane = at + p * planes.stride;
+      for (std::size_t r = p == 0 ? 1 : 0; r < rows; ++r)
+        for (std::size_t k = 0; k < kVectors; ++k) bounds[k].Add(d, hn::LoadU(d, plane + r * n + k * lanes));
+    }
     bool are_told = true;
     for (std::size_t k = 0; k < kVectors; ++k) bounds[k].Add(d, hn::LoadU(d, to + k * lanes));
     for (std::size_t k = 0; k < kVectors; ++k)
@@ -213,22 +216,25 @@ HWY_INLINE void FoldColumns(D d, const hn::TFromD<D>* at, std::size_t rows, std:
   V even[kVectors], odd[kVectors];
   for (std::size_t k = 0; k < kVectors; ++k)
     even[k] = EnterAt<F>(d, at + k * lanes), odd[k] = EnterAt<F>(d, at + n + k * lanes);
-  std::size_t r = 2;
-  for (; r + 2 <= rows; r += 2) {
-    const auto* row = at + r * n;
-    for (std::size_t k = 0; k < kVectors; ++k) {
-      even[k] = F::Do(d, even[k], EnterAt<F>(d, row + k * lanes));
-      odd[k] = F::Do(d, odd[k], EnterAt<F>(d, row + n + k * lanes));
+  for (int64_t p = 0; p < planes.count; ++p) {
+    const auto* plane = at + p * planes.stride;
+    std::size_t r = p == 0 ? 2 : 0;
+    for (; r + 2 <= rows; r += 2) {
+      const auto* row = plane + r * n;
+      for (std::size_t k = 0; k < kVectors; ++k) {
+        even[k] = F::Do(d, even[k], EnterAt<F>(d, row + k * lanes));
+        odd[k] = F::Do(d, odd[k], EnterAt<F>(d, row + n + k * lanes));
+      }
     }
+    if (r < rows)
+      for (std::size_t k = 0; k < kVectors; ++k) even[k] = F::Do(d, even[k], EnterAt<F>(d, plane + r * n + k * lanes));
   }
-  if (r < rows)
-    for (std::size_t k = 0; k < kVectors; ++k) even[k] = F::Do(d, even[k], EnterAt<F>(d, at + r * n + k * lanes));
   for (std::size_t k = 0; k < kVectors; ++k) combine(k, F::Do(d, even[k], odd[k]));
 }
 
-// accumulator[c] = accumulator[c] (op) in[0, c] (op) ... in[rows - 1, c].
+// accumulator[c] = accumulator[c] (op) in[0, c] (op) ... in[rows - 1, c], of one plane after the other.
 template <class T, class F>
-void ReduceColumns(const void* in, int64_t row_count, int64_t count, void* accumulator) {
+void ReduceColumns(const void* in, RowPlanes planes, int64_t row_count, int64_t count, void* accumulator) {
   const hn::ScalableTag<T> d;
   const std::size_t lanes = hn::Lanes(d), n = static_cast<std::size_t>(count),
                     rows = static_cast<std::size_t>(row_count);
@@ -241,23 +247,36 @@ void ReduceColumns(const void* in, int64_t row_count, int64_t count, void* accum
     for (; c < n; c += lanes) {
       const std::size_t left = std::min(lanes, n - c);
       auto s = EnterSome<F>(d, to + c, left);
-      for (std::size_t r = 0; r < rows; ++r) s = F::Do(d, s, EnterSome<F>(d, a + r * n + c, left));
+      for (int64_t p = 0; p < planes.count; ++p)
+        for (std::size_t r = 0; r < rows; ++r)
+          s = F::Do(d, s, EnterSome<F>(d, a + p * planes.stride + r * n + c, left));
       hn::StoreN(F::Leave(d, s), d, to + c, left);
     }
     return;
   }
-  // Several vectors side by side: memory is read in longer pieces.
-  for (; c + 4 * lanes <= n; c += 4 * lanes) FoldColumns<F, 4>(d, a + c, rows, n, to + c);
-  for (; c + lanes <= n; c += lanes) FoldColumns<F, 1>(d, a + c, rows, n, to + c);
+  // Several vectors side by side: memory is read in longer pieces, and operations of one need not wait for each other.
+  const auto fold = [&]<std::size_t kVectors>() HWY_ATTR {
+    FoldColumns<F, kVectors>(d, a + c, planes, rows, n, to + c);
+    c += kVectors * lanes;
+  };
+  for (std::size_t left = n / lanes; left > 0; left = (n - c) / lanes) {
+    if (left == 4 || left >= 6) fold.template operator()<4>();
+    else if (left == 3 || left == 5) fold.template operator()<3>();
+    else if (left == 2) fold.template operator()<2>();
+    else fold.template operator()<1>();
+  }
   for (; c < n; c += lanes) {
     const std::size_t left = std::min(lanes, n - c);
     auto s = EnterSome<F>(d, a + c, left), t = EnterSome<F>(d, a + n + c, left);
-    std::size_t r = 2;
-    for (; r + 2 <= rows; r += 2) {
-      s = F::Do(d, s, EnterSome<F>(d, a + r * n + c, left));
-      t = F::Do(d, t, EnterSome<F>(d, a + (r + 1) * n + c, left));
+    for (int64_t p = 0; p < planes.count; ++p) {
+      const T* plane = a + p * planes.stride + c;
+      std::size_t r = p == 0 ? 2 : 0;
+      for (; r + 2 <= rows; r += 2) {
+        s = F::Do(d, s, EnterSome<F>(d, plane + r * n, left));
+        t = F::Do(d, t, EnterSome<F>(d, plane + (r + 1) * n, left));
+      }
+      if (r < rows) s = F::Do(d, s, EnterSome<F>(d, plane + r * n, left));
     }
-    if (r < rows) s = F::Do(d, s, EnterSome<F>(d, a + r * n + c, left));
     hn::StoreN(F::Leave(d, F::Do(d, EnterSome<F>(d, to + c, left), F::Do(d, s, t))), d, to + c, left);
   }
 }

@@ -13,11 +13,16 @@ namespace krafla::cpu {
 // Columns of so many rows are combined in turn, of more as even rows and odd ones.
 inline constexpr int64_t kRowsInTurn = 4;
 
+// Arrays of rows that lie so many elements from each other.
+struct RowPlanes {
+  int64_t count = 1, stride = 0;
+};
+
 struct ReduceOps {
   // accumulator[r] = accumulator[r] (op) in[r, 0] (op) ... in[r, n - 1].
   void (*rows)(const void* in, int64_t rows, int64_t n, void* accumulator) = nullptr;
-  // accumulator[c] = accumulator[c] (op) in[0, c] (op) ... in[rows - 1, c].
-  void (*columns)(const void* in, int64_t rows, int64_t columns, void* accumulator) = nullptr;
+  // accumulator[c] = accumulator[c] (op) in[0, c] (op) ... in[rows - 1, c], of one plane after the other.
+  void (*columns)(const void* in, RowPlanes planes, int64_t rows, int64_t columns, void* accumulator) = nullptr;
   // accumulator[r * accumulator_stride + c] (op)= in[r * row_stride + c * column_stride] for one array after the other.
   // Strides in elements; at most kMostTiles arrays.
   static constexpr int64_t kMostTiles = 8;
