@@ -186,11 +186,11 @@ TEST(OrderKernelTest, Scans) {
       }
 }
 
-// Rows of a table, or single elements, or windows in the middle.
+// Rows of a table, or single elements, or windows in the middle, or whole columns, or parts of such.
 TEST(OrderKernelTest, Scatters) {
   using enum ElementType;
-  enum class Shape { kRows, kElements, kWindows };
-  for (Shape shape : {Shape::kRows, Shape::kElements, Shape::kWindows})
+  enum class Shape { kRows, kElements, kWindows, kColumns, kParts };
+  for (Shape shape : {Shape::kRows, Shape::kElements, Shape::kWindows, Shape::kColumns, Shape::kParts})
     for (ElementType type : {kF32, kS8, kBF16, kF64, kU8, kU16, kS32, kF16})
       for (std::optional<Opcode> op :
            {std::optional<Opcode>(), std::optional(Opcode::kAdd), std::optional(Opcode::kMultiply),
@@ -213,6 +213,17 @@ TEST(OrderKernelTest, Scatters) {
             s.attributes.scatter_dims_to_operand_dims = {1, 0};
             s.indices_dims = {n, 2}, s.updates_dims = {n};
             window = {1, 1};
+          } else if (shape == Shape::kColumns) {
+            s.attributes.update_window_dims = {0}, s.attributes.inserted_window_dims = {1};
+            s.attributes.scatter_dims_to_operand_dims = {1};
+            s.indices_dims = {n, 1}, s.updates_dims = {rows, n};
+            window = {rows, 1};
+          } else if (shape == Shape::kParts) {
+            // Windows overlap by other elements than the same ones.
+            s.attributes.update_window_dims = {1}, s.attributes.inserted_window_dims = {1};
+            s.attributes.scatter_dims_to_operand_dims = {0, 1};
+            s.indices_dims = {n, 2}, s.updates_dims = {n, 5};
+            window = {5, 1};
           } else {
             s.attributes.update_window_dims = {0, 2};
             s.attributes.scatter_dims_to_operand_dims = {0, 1};
@@ -256,6 +267,8 @@ TEST(OrderKernelTest, Scatters) {
               for (int64_t x = 0; x < window[1]; ++x) {
                 const int64_t u = shape == Shape::kRows       ? i * columns + x
                                   : shape == Shape::kElements ? i
+                                  : shape == Shape::kColumns  ? y * n + i
+                                  : shape == Shape::kParts    ? i * 5 + y
                                                               : (y * n + i) * 4 + x;
                 const int64_t to = (at[0] + y) * columns + at[1] + x;
                 const uint64_t result =

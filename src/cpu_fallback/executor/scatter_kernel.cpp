@@ -58,7 +58,9 @@ class ScatterRun final : public CpuKernel {
   int64_t run_ = 1, run_operand_stride_ = 1, run_update_stride_ = 1;
   FindStartsFn find_starts_ = nullptr;
   ScatterElementsFn rows_ = nullptr;  // of windows whose runs are dense, combined by one plain op
-  bool keeps_ = false;                // the combiner gives what is there
+  ScatterElementsFn columns_ =
+      nullptr;          // of runs that no index moves along, so that windows meet in the same element only
+  bool keeps_ = false;  // the combiner gives what is there
   bool prefetches_ = false;
   BlockProgram combiner_;
   std::vector<ConvertFn> widen_, narrow_;
@@ -153,10 +155,15 @@ void ScatterRun::TakeRow() {
 void ScatterRun::ChooseRows(const plan::ScatterKernel& body) {
   const std::optional<SimpleCombiner> simple = FindSimpleCombiner(body.combiner.combiner);
   const bool is_dense = run_ == 1 || (run_operand_stride_ == 1 && run_update_stride_ == 1);
-  if (!simple || body.types.size() != 1 || !is_dense) return;
+  if (!simple || body.types.size() != 1) return;
+  const bool is_fixed = std::ranges::none_of(components_, [&](const Component& c) {
+    return c.stride >= run_operand_stride_ && c.stride < run_operand_stride_ * run_;
+  });
+  if (!is_dense && (!window_.empty() || !is_fixed)) return;
+  ScatterElementsFn& combine = is_dense ? rows_ : columns_;
   switch (simple->kind) {
-    case SimpleCombiner::Kind::kReplace: rows_ = FindScatterReplace(body.types[0]); break;
-    case SimpleCombiner::Kind::kOp: rows_ = FindScatterElements(simple->opcode, body.types[0]); break;
+    case SimpleCombiner::Kind::kReplace: combine = FindScatterReplace(body.types[0]); break;
+    case SimpleCombiner::Kind::kOp: combine = FindScatterElements(simple->opcode, body.types[0]); break;
     case SimpleCombiner::Kind::kKeep: keeps_ = true; break;
   }
 }
@@ -371,6 +378,14 @@ Result<> ScatterRun::Run(std::span<std::byte* const> bindings, ThreadPool&, std:
         rows_(bindings[At(body_.outputs[0])], starts,
               bindings[At(body_.updates[0])] + from * StorageBytes(body_.types[0]),
               {.count = n, .stride = row_update_stride_, .run = run_, .prefetches = prefetches_});
+        continue;
+      }
+      if (columns_ != nullptr) {
+        const int width = StorageBytes(body_.types[0]);
+        for (int64_t r = 0; r < run_; ++r)
+          columns_(bindings[At(body_.outputs[0])] + r * run_operand_stride_ * width, starts,
+                   bindings[At(body_.updates[0])] + (from + r * run_update_stride_) * width,
+                   {.count = n, .stride = row_update_stride_, .run = 1});
         continue;
       }
       if (run_ == 1 && window_.empty()) {
