@@ -46,6 +46,33 @@ TEST(LoopKernelTest, GathersRows) {
   }
 }
 
+// Windows at computed places: rows that lie at equal distances, with what tells whether they are inside for each
+// window, or for each of its rows.
+TEST(LoopKernelTest, GathersWindows) {
+  for (ElementType type : {ElementType::kF32, ElementType::kS8, ElementType::kF64})
+    for (int64_t columns : {8, 12, 40, 300})
+      for (int fill : {0, 1, 2}) {
+        const int64_t dims[] = {90, 5, columns};
+        ProgramBuilder b(dims);
+        auto& s = b.space();
+        const int64_t width = columns + 20;
+        int table = b.AddBuffer(type, 50 * width, false), indices = b.AddBuffer(ElementType::kS32, 180, false);
+        int out = b.AddBuffer(type, 90 * 5 * columns, true);
+        NodeId i = b.Load(indices, ElementType::kS32, s.Mul(s.Iter(0), 2)),
+               j = b.Load(indices, ElementType::kS32, s.AddConstant(s.Mul(s.Iter(0), 2), 1));
+        const IndexId row = s.Add(b.ClampedIndex(i, 0, 45), s.Iter(1)),
+                      column = s.Add(b.ClampedIndex(j, 0, 20), s.Iter(2));
+        NodeId x = b.Load(table, type, s.Add(s.Mul(row, width), column));
+        const ElementType c = plan::ComputeType(type);
+        const NodeId what = fill == 2 ? b.Index(s.Iter(1)) : i;
+        if (fill != 0)
+          x = b.Select(b.Compare(ComparisonDirection::kLt, what, b.ConstantInt(ElementType::kS32, 3)), x,
+                       IsFloat(type) ? b.ConstantFloat(c, 2.5) : b.ConstantInt(c, -3));
+        b.AddStore({.buffer = out, .index = RowMajor(b), .node = x, .storage = type});
+        CheckLoop(std::move(b).Finish(), "windows of " + std::string(ElementTypeName(type)));
+      }
+}
+
 TEST(LoopKernelTest, ScattersThroughComputedIndices) {
   // A dynamic update of a window: the store's index has a value that the program loads.
   const int64_t dims[] = {6, 20};

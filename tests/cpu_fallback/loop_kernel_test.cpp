@@ -173,6 +173,23 @@ TEST(LoopKernelTest, TilesOfSeveralPlanes) {
   CheckLoop(program, "lines backwards where a pred says so");
 }
 
+// Tiles of a few elements, many of them: the border of a picture, whose pixels go backwards.
+TEST(LoopKernelTest, ManySmallTiles) {
+  for (ElementType type : {ElementType::kF32, ElementType::kU8, ElementType::kF64})
+    for (int64_t rows : {2, 5, 472}) {
+      const int64_t dims[] = {rows, 3, 3};
+      ProgramBuilder b(dims);
+      auto& s = b.space();
+      const int in = b.AddBuffer(type, rows * 336, false), out = b.AddBuffer(type, rows * 354, true);
+      const auto at = [&](int64_t row, int64_t pixel) {
+        return s.Add(s.Add(s.Mul(s.Iter(0), row), s.Mul(s.Iter(1), pixel)), s.Iter(2));
+      };
+      const NodeId x = b.Load(in, type, s.AddConstant(at(336, -3), 9));
+      b.AddStore({.buffer = out, .index = at(354, 3), .node = x, .storage = type});
+      CheckLoop(std::move(b).Finish(), "small tiles of " + std::string(ElementTypeName(type)));
+    }
+}
+
 // What is loaded and stored alone is moved at once; what is read again, converted or narrow and turned is not.
 TEST(LoopKernelTest, Moves) {
   const auto check = [](ElementType type, bool is_turned, bool is_read_twice) {

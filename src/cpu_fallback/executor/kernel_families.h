@@ -50,8 +50,9 @@ class LoopRunner {
   struct Piece {
     BlockProgram program;
     TileGrid grid;
-    TileGrid::Tile only;                                 // when there is one tile
-    int plane_dim = -1;                                  // of its tiles
+    TileGrid::Tile only;  // when there is one tile
+    int plane_dim = -1;   // of its tiles
+    bool IsOneTile() const { return grid.count() == 1 && plane_dim < 0; }
     std::shared_ptr<const plan::ElementProgram> source;  // for routines, of a few elements
   };
   static void RunTiles(const Piece& piece, int64_t begin, int64_t end, std::span<std::byte* const> buffers,

@@ -48,7 +48,7 @@ constexpr int64_t kNativeRegisters = 24 * 1024;
 // A program that moves elements along memory needs no arrays: they go from one buffer to the other.
 constexpr int64_t kMovedBytes = 64 * 1024;
 
-// Moves of fewer tiles' elements stay as they are: those of one tile can be a loop's instruction.
+// Moves of fewer tiles, or of fewer tiles' elements, stay as they are: those of one tile can be a loop's instruction.
 constexpr int64_t kFewTiles = 4;
 
 // Whether the program stores one value everywhere.
@@ -105,7 +105,8 @@ Result<BlockProgram> CompileTiled(const ElementProgram& program, int64_t runs, T
   KRAFLA_ASSIGN(
       BlockProgram block,
       BlockProgram::Compile(program, {.tile = tile, .memory_is_constant = true, .elements = elements, .runs = runs}));
-  if (block.TakesPlanes() && elements >= kFewTiles * usual) AddPlanes(program, usual, tile);
+  const bool has_tiles = elements >= kFewTiles * usual || TileGrid(program.space.dims(), tile).count() > kFewTiles;
+  if (block.TakesPlanes() && has_tiles) AddPlanes(program, usual, tile);
   return block;
 }
 
@@ -174,13 +175,13 @@ Result<LoopRunner> LoopRunner::Make(ElementProgram program, int64_t runs) {
     KRAFLA_ASSIGN(piece.program, CompileTiled(part, runs, tile));
     piece.grid = TileGrid(part.space.dims(), tile);
     piece.plane_dim = tile.plane_dim;
-    if (piece.grid.count() == 1) piece.grid.Seek(0, piece.only);
+    if (piece.IsOneTile()) piece.grid.Seek(0, piece.only);
     const double speed = piece.program.native_count() > 0 ? 0.3 : 1;
     time += speed * TileTime(part, static_cast<double>(tile.planes * tile.rows * tile.columns)) *
             static_cast<double>(piece.grid.count());
     out.tiles_ += piece.grid.count();
     out.frame_bytes_ = std::max(out.frame_bytes_, piece.program.frame_bytes());
-    if (piece.grid.count() == 1 && tile.rows * tile.columns <= kRoutineElements && native::HasRoutines())
+    if (piece.IsOneTile() && tile.rows * tile.columns <= kRoutineElements && native::HasRoutines())
       piece.source = std::make_shared<const ElementProgram>(std::move(part));
     out.pieces_.push_back(std::move(piece));
   }
@@ -193,8 +194,7 @@ Result<LoopRunner> LoopRunner::Make(ElementProgram program, int64_t runs) {
 void LoopRunner::RunTiles(const Piece& piece, int64_t begin, int64_t end, std::span<std::byte* const> buffers,
                           std::byte* memory) {
   piece.program.Start(memory, buffers);
-  if (piece.grid.count() == 1)
-    return piece.program.RunTile(memory, piece.only.origin, piece.only.rows, piece.only.columns);
+  if (piece.IsOneTile()) return piece.program.RunTile(memory, piece.only.origin, piece.only.rows, piece.only.columns);
   TileGrid::Tile tile;
   piece.grid.Seek(begin, tile);
   for (int64_t i = begin; i < end; ++i, piece.grid.Next(tile)) {
@@ -219,7 +219,7 @@ void LoopRunner::Run(std::span<std::byte* const> buffers, ThreadPool& pool, std:
 bool LoopRunner::AppendTo(TapeBuilder& tape, std::span<const plan::Slice> buffers) const {
   if (!rows_.empty()) return false;
   for (const Piece& piece : pieces_)
-    if (piece.grid.count() != 1 || piece.program.has_params()) return false;
+    if (!piece.IsOneTile() || piece.program.has_params()) return false;
   for (const Piece& piece : pieces_) piece.program.AppendTo(tape, buffers, piece.only.rows, piece.only.columns);
   return true;
 }

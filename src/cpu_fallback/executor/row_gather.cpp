@@ -32,6 +32,23 @@ bool HasValue(const ElementProgram& program, plan::IndexId index) {
 
 }  // namespace
 
+// The dimension outside of the rows', where they lie at equal distances along it in what is read and in what is
+// written.
+void RowGather::FindWindow(const ElementProgram& program, int column, NodeId inside, int& row) {
+  const Dims& dims = program.space.dims();
+  const plan::IndexSpace& space = program.space;
+  const plan::Store& store = program.stores[0];
+  const auto node = [&](NodeId id) -> const Node& { return program.nodes[static_cast<std::size_t>(id)]; };
+  const NodeId value = inside == kNoNode ? store.node : node(store.node).operands[1];
+  int d = column - 1;
+  while (d >= 0 && dims[static_cast<std::size_t>(d)] == 1) --d;
+  if (d < 0 || (inside != kNoNode && ((node(inside).depends >> d) & 1))) return;
+  const auto from = space.StrideAlong(node(value).index, d), to = space.StrideAlong(store.index, d);
+  if (!from.affine || !to.affine) return;
+  row = d;
+  rows_ = dims[static_cast<std::size_t>(d)], from_stride_ = from.stride, to_stride_ = to.stride;
+}
+
 Result<std::optional<RowGather>> RowGather::Make(const ElementProgram& program) {
   if (program.stores.size() != 1 || !program.results.empty()) return std::nullopt;
   const plan::Store& store = program.stores[0];
@@ -76,14 +93,17 @@ Result<std::optional<RowGather>> RowGather::Make(const ElementProgram& program) 
     places.results.push_back(static_cast<NodeId>(places.nodes.size()) - 1);
   }
   if (inside != kNoNode) places.results.push_back(inside);
-  const uint64_t outer = ~(uint64_t{1} << column);
+  int row = -1;
+  out.FindWindow(program, column, inside, row);
+  const uint64_t outer = ~(uint64_t{1} << column) & (row < 0 ? ~uint64_t{0} : ~(uint64_t{1} << row));
   const TileShape tile = ChooseTile(places, {.column_dims = outer, .row_dims = outer, .max_elements = 512});
   KRAFLA_ASSIGN(out.places_, BlockProgram::Compile(places, {.tile = tile}));
   Dims rows = dims;
   rows.back() = 1;
+  if (row >= 0) rows[static_cast<std::size_t>(row)] = 1;
   out.grid_ = TileGrid(rows, tile);
-  const double time =
-      50 + static_cast<double>(tile.rows * tile.columns) * (10 + static_cast<double>(out.columns_ * out.width_) * 0.05);
+  const double time = 50 + static_cast<double>(tile.rows * tile.columns * out.rows_) *
+                               (10 + static_cast<double>(out.columns_ * out.width_) * 0.05);
   out.grain_ = std::max<int64_t>(1, static_cast<int64_t>(10000 / time));
   return out;
 }
@@ -119,8 +139,13 @@ void RowGather::CopyRows(const std::byte* memory, int64_t n, std::span<std::byte
   const auto target = [&](int64_t i) { return to + at(to_place.data, i, to_step) * width_; };
   const auto source = [&](int64_t i) { return from + at(from_place.data, i, from_step) * width_; };
   if (!fill_) {
+    const int64_t from_row = from_stride_ * width_, to_row = to_stride_ * width_;
     const auto each = [&](auto copy) {
-      for (int64_t i = 0; i < n; ++i) copy(target(i), source(i));
+      for (int64_t i = 0; i < n; ++i) {
+        std::byte* t = target(i);
+        const std::byte* f = source(i);
+        for (int64_t r = 0; r < rows_; ++r) copy(t + r * to_row, f + r * from_row);
+      }
     };
     if (bytes >= 8 && bytes <= 16)
       return each([&](std::byte* t, const std::byte* f) { CopyOverlapping<8>(t, f, bytes); });
@@ -128,6 +153,7 @@ void RowGather::CopyRows(const std::byte* memory, int64_t n, std::span<std::byte
       return each([&](std::byte* t, const std::byte* f) { CopyOverlapping<16>(t, f, bytes); });
     if (bytes > 32 && bytes < kLeastCopiedRow)
       return each([&](std::byte* t, const std::byte* f) { CopyOverlapping<32>(t, f, bytes); });
+    if (rows_ > 1) return each([&](std::byte* t, const std::byte* f) { std::memcpy(t, f, bytes); });
     if (bytes >= kLeastCopiedRow && bytes <= kMostCopiedRow) {
       const auto places = [](const BlockProgram::Value& v) {
         return RowPlaces{reinterpret_cast<const int32_t*>(v.data), v.is_uniform ? 0 : 1};
@@ -147,11 +173,11 @@ void RowGather::CopyRows(const std::byte* memory, int64_t n, std::span<std::byte
   }
   const auto inside = places_.ResultValue(memory, 2);
   for (int64_t i = 0; i < n; ++i) {
-    std::byte* row = target(i);
-    if (inside.data[inside.is_uniform ? 0 : i] != std::byte{0}) {
-      std::memcpy(row, source(i), bytes);
-    } else {
-      Fill(width_, reinterpret_cast<const std::byte*>(&*fill_), row, columns_);
+    const bool is_inside = inside.data[inside.is_uniform ? 0 : i] != std::byte{0};
+    for (int64_t r = 0; r < rows_; ++r) {
+      std::byte* row = target(i) + r * to_stride_ * width_;
+      if (is_inside) std::memcpy(row, source(i) + r * from_stride_ * width_, bytes);
+      else Fill(width_, reinterpret_cast<const std::byte*>(&*fill_), row, columns_);
     }
   }
 }

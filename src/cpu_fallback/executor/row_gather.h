@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A loop kernel that copies whole rows whose places are computed: table[indices[i], :]. The places are found once a row
-// by a block program of their own, and each row is one copy.
+// by a block program of their own, or once for a window of rows that lie at equal distances, and each row is one copy.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,7 @@ class RowGather {
   void Run(std::span<std::byte* const> buffers, ThreadPool& pool, std::byte* scratch) const;
 
  private:
+  void FindWindow(const plan::ElementProgram& program, int column, plan::NodeId inside, int& row);
   void CopyRows(const std::byte* memory, int64_t n, std::span<std::byte* const> buffers) const;
 
   BlockProgram places_;  // results: where a row comes from, where it goes, and with fill_: whether it comes from there
@@ -31,7 +32,8 @@ class RowGather {
   int from_ = 0, to_ = 0;  // buffers
   int width_ = 1;
   int64_t columns_ = 1;
-  std::optional<uint64_t> fill_;  // what the rows are full of that come from nowhere
+  int64_t rows_ = 1, from_stride_ = 0, to_stride_ = 0;  // of a window, in elements
+  std::optional<uint64_t> fill_;                        // what the rows are full of that come from nowhere
   int64_t grain_ = 1;
 };
 
