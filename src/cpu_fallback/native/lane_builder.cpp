@@ -186,7 +186,7 @@ std::optional<Value> LaneBuilder::Float(const BlockKey& key, std::span<const Val
   if (key.opcode == Opcode::kAdd) return number(LaneOp::kAdd);
   if (key.opcode == Opcode::kSubtract) return number(LaneOp::kSub);
   if (key.opcode == Opcode::kMultiply) return number(LaneOp::kMul);
-  if (key.opcode == Opcode::kDivide) return number(LaneOp::kDiv);
+  if (key.opcode == Opcode::kDivide) return Value{FloatQuotient(t, x[0].node, x[1].node), Nans::kPending};
   if (key.opcode == Opcode::kFloor) return number(LaneOp::kFloor);
   if (key.opcode == Opcode::kCeil) return number(LaneOp::kCeil);
   if (key.opcode == Opcode::kRoundNearestEven) return number(LaneOp::kRoundEven);

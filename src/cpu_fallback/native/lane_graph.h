@@ -26,7 +26,8 @@ enum class LaneOp : uint8_t {
   kAdd,
   kSub,
   kMul,
-  kDiv,  // floats; s32 and u32: by what is neither 0 nor, for s32, -1
+  kDiv,       // floats; s32 and u32: by what is neither 0 nor, for s32, -1
+  kQuotient,  // f32 a / b of a whole number, where c is the constant 1 / b, rounded (lane_quotients.cpp). AVX-512 alone
   kMin,
   kMax,  // floats: as XLA, a NaN wins (and is the NaN), +0 is larger than -0
   kGreater,

@@ -142,6 +142,7 @@ void Avx2Emitter::EmitNode(int id) {
     case LaneOp::kPut:
     case LaneOp::kGather:
     case LaneOp::kScale:
+    case LaneOp::kQuotient:
     case LaneOp::kRoundToBf16:
     case LaneOp::kLookup:
     case LaneOp::kPopcount:

@@ -58,6 +58,7 @@ class Avx512Emitter {
     row_places_of_.resize(graph.nodes.size());
     of_column_.resize(graph.nodes.size(), false);
     is_fused_.resize(graph.nodes.size(), false);
+    periodic_.resize(graph.nodes.size(), false);
   }
 
   void Run() {
@@ -276,6 +277,14 @@ class Avx512Emitter {
       count += used_[i] && graph_.nodes[i].type == ElementType::kPred ? 1 : 0;
     return count > kFewPreds;
   }
+  int VectorsAtOnce() const;
+  int LiveVectors() const;
+
+  // What repeats itself every few vectors (x86_avx512_periods.cpp).
+  int PeriodOf(const LaneStream& stream) const;
+  int FindPeriodic();
+  void EmitPeriodic(int vectors);
+  void EmitQuotient(int id);
   // The same body for every vector, all under a mask.
   void EmitMaskedLoop();
   void MakeTailMask(const x86::Gp& count);
@@ -585,7 +594,7 @@ class Avx512Emitter {
   x86::Gp tail_count_;
   std::map<std::array<int, 3>, x86::KReg> part_tails_;  // of this tail: by parts, Behind, vector
   // Of interleaved streams: by level, which halves the parts, and part, the vectors that hold its elements.
-  std::array<std::vector<std::map<std::pair<int, int>, std::vector<x86::Vec>>>, kVectors> part_vectors_;
+  std::array<std::vector<std::map<std::pair<int, int>, std::vector<x86::Vec>>>, kMostVectors> part_vectors_;
   // Of the loop alone: what each node grows by along a row; what is still to be computed in the body; where the row of
   // a gather begins that goes along it.
   std::vector<std::optional<int64_t>> steps_;
@@ -593,6 +602,7 @@ class Avx512Emitter {
   std::vector<x86::Gp> row_places_of_;
   std::vector<RowPlace> row_places_;  // of this vector
   std::vector<RowTable> row_tables_;
+  std::vector<bool> periodic_;  // nodes whose values all vectors of the loop's body have before it begins
   bool is_tail_ = false;
 };
 

@@ -6,6 +6,15 @@
 
 namespace krafla::cpu::native {
 
+namespace {
+
+// Of formulas, from where on their chains of operations are what a loop waits for; and how many vectors of values may
+// live at once where four, or three, are computed side by side.
+constexpr std::size_t kManyNodes = 56;
+constexpr int kLiveInFour = 7, kLiveInThree = 10;
+
+}  // namespace
+
 void Avx512Emitter::StartRow() {
   for (std::size_t s = 0; s < bases_.size(); ++s) {
     if (!Runs(s)) continue;
@@ -244,11 +253,44 @@ void Avx512Emitter::EmitSumsOfColumns(bool is_tail, int vectors) {
   vector_ = 0;
 }
 
+// How many vectors of values are needed again behind some node, at most.
+int Avx512Emitter::LiveVectors() const {
+  std::vector<int> last(graph_.nodes.size(), -1);
+  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+    if (!in_body_[i]) continue;
+    for (int o : {graph_.nodes[i].a, graph_.nodes[i].b, graph_.nodes[i].c})
+      if (o >= 0) last[static_cast<std::size_t>(o)] = static_cast<int>(i);
+  }
+  for (const LaneStore& s : graph_.stores) last[static_cast<std::size_t>(s.node)] = static_cast<int>(last.size());
+  int live = 0, most = 0;
+  std::vector<int> ends(graph_.nodes.size() + 1, 0);
+  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+    live -= ends[i];
+    const LaneNode& n = graph_.nodes[i];
+    if (!in_body_[i] || fixed_[i] || n.op == LaneOp::kConstant || n.type == ElementType::kPred ||
+        last[i] <= static_cast<int>(i))
+      continue;
+    ++live, ++ends[static_cast<std::size_t>(last[i])];
+    most = std::max(most, live);
+  }
+  return most;
+}
+
+// The processor finds more to do at once where operations wait for each other: two vectors, or more where there are
+// many operations on few values, which the registers hold.
+int Avx512Emitter::VectorsAtOnce() const {
+  if (!graph_.regions.empty() || HasManyPreds()) return 1;
+  if (used_count_ < kManyNodes) return kVectors;
+  const int live = LiveVectors();
+  return live <= kLiveInFour ? 4 : live <= kLiveInThree ? 3 : kVectors;
+}
+
 void Avx512Emitter::EmitLoops(const asmjit::Label& row_end) {
   const asmjit::Label loop = cc_.newLabel(), rest = cc_.newLabel();
   const x86::Gp last = cc_.newInt64();
-  // Two vectors at a time: the processor finds more to do at once where operations wait for each other.
-  const int vectors = graph_.regions.empty() && !HasManyPreds() ? kVectors : 1;
+  const int usual = VectorsAtOnce(), period = usual > 1 ? FindPeriodic() : 0;
+  const int vectors = period > 1 ? period : usual;
+  if (period > 0) EmitPeriodic(vectors);
   cc_.lea(last, x86::ptr(columns_, -vectors * lanes_));
   cc_.test(last, last);
   cc_.js(rest);
@@ -260,6 +302,8 @@ void Avx512Emitter::EmitLoops(const asmjit::Label& row_end) {
   cc_.bind(rest);
   cc_.cmp(index_, columns_);
   cc_.je(row_end);
+  // A tail may begin anywhere in a period.
+  periodic_.assign(graph_.nodes.size(), false);
   EmitMaskedLoop();
 }
 
@@ -315,11 +359,11 @@ void Avx512Emitter::Body(bool is_tail, int vectors) {
   row_places_.clear();
   for (auto& all : part_vectors_)
     for (auto& loaded : all) loaded.clear();
-  for (std::size_t v = 0; v < kVectors; ++v)
+  for (std::size_t v = 0; v < kMostVectors; ++v)
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       const LaneOp op = graph_.nodes[i].op;
       if (op != LaneOp::kUniform && op != LaneOp::kRow && (op != LaneOp::kRamp || v > 0) && !fixed_[i] &&
-          !of_column_[i])
+          !of_column_[i] && !periodic_[i])
         values_[v][i].is_set = false;
     }
   std::size_t region = 0;
@@ -340,7 +384,8 @@ void Avx512Emitter::Body(bool is_tail, int vectors) {
       }
       ++region;
     }
-    if (i >= graph_.nodes.size() || !in_body_[i] || fixed_[i] || of_column_[i] || is_fused_[i]) continue;
+    if (i >= graph_.nodes.size() || !in_body_[i] || fixed_[i] || of_column_[i] || is_fused_[i] || periodic_[i])
+      continue;
     UseLanesOf(id);
     for (vector_ = 0; vector_ < static_cast<std::size_t>(vectors); ++vector_) EmitNode(id);
     vector_ = 0;

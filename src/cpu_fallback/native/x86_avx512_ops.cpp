@@ -41,6 +41,7 @@ void Avx512Emitter::EmitNode(int id) {
     case LaneOp::kDiv:
       if (is_float) return Binary(id, is_double ? Inst::kIdVdivpd : Inst::kIdVdivps, false);
       return EmitDivide(id);
+    case LaneOp::kQuotient: return EmitQuotient(id);
     case LaneOp::kMin:
       if (is_float) return EmitExtremum(id);
       return Binary(id,
@@ -150,6 +151,7 @@ void Avx512Emitter::EmitMaskOp(int id) {
     case LaneOp::kSub:
     case LaneOp::kMul:
     case LaneOp::kDiv:
+    case LaneOp::kQuotient:
     case LaneOp::kMin:
     case LaneOp::kMax:
     case LaneOp::kGreater:
@@ -265,6 +267,16 @@ void Avx512Emitter::EmitDivide(int id) {
   Emit(Inst::kIdVextracti64x4, y, b, Imm(1));
   const x86::Vec high = half(x, y);
   Emit(Inst::kIdVinserti64x4, v, low.zmm(), high, Imm(1));
+  Set(id, v);
+}
+
+void Avx512Emitter::EmitQuotient(int id) {
+  const LaneNode& n = At(id);
+  const x86::Vec a = Register(n.a), v = NewOf(n.type), rest = NewOf(n.type);
+  Emit(Inst::kIdVmulps, v, a, RegisterOrMemory(n.c));
+  Emit(Inst::kIdVmovdqa32, rest, v);
+  Emit(Inst::kIdVfnmadd132ps, rest, a, RegisterOrMemory(n.b));  // a - rest * b
+  Emit(Inst::kIdVfmadd231ps, v, rest, RegisterOrMemory(n.c));
   Set(id, v);
 }
 
@@ -417,6 +429,7 @@ void Avx512Emitter::EmitConversion(int id) {
     case LaneOp::kSub:
     case LaneOp::kMul:
     case LaneOp::kDiv:
+    case LaneOp::kQuotient:
     case LaneOp::kMin:
     case LaneOp::kMax:
     case LaneOp::kGreater:

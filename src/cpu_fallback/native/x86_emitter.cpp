@@ -47,6 +47,7 @@ bool HasAvx2For(const LaneGraph& graph, const LaneNode& n) {
     case LaneOp::kPopcount:
     case LaneOp::kClz: return false;
     case LaneOp::kGather:
+    case LaneOp::kQuotient:
     case LaneOp::kScale:
     case LaneOp::kRoundToBf16:
     case LaneOp::kLookup:
