@@ -146,6 +146,8 @@ bool RowChain::Fits(Member& member, const std::map<int, int64_t>& widths, int64_
       fits = fits && found.fits && (member.units.empty() || member.units == found.units);
       member.units = found.units;
     }
+    // It touches none of the arrays.
+    if (member.units.size() != free.size()) return false;
     if (fits) {
       const int64_t counted = CountRows(member.units, free);
       return counted > 1 && (rows == 0 || counted == rows);
