@@ -24,7 +24,7 @@ using asmjit::InstId;
 using asmjit::Operand;
 
 // A second copy of the loop's body, for the last vector, is worth its code up to here.
-inline constexpr std::size_t kCopiedNodes = 96;
+inline constexpr std::size_t kCopiedNodes = 160;
 inline constexpr std::size_t kHoistedConstants = 12;
 // Preds up to here rarely live all at once.
 inline constexpr std::size_t kFewPreds = 8;

@@ -352,18 +352,20 @@ void Avx512Emitter::EmitMulHigh(int id) {
   if (WidthOf(n.type) == 2) return Binary(id, IsSigned(n.type) ? Inst::kIdVpmulhw : Inst::kIdVpmulhuw, true);
   const InstId op = IsSigned(n.type) ? Inst::kIdVpmuldq : Inst::kIdVpmuludq;
   const x86::Vec a = Register(n.a), b = Register(n.b);
-  const x86::Vec even = NewOf(n.type), odd = NewOf(n.type), x = NewOf(n.type), y = NewOf(n.type), v = NewOf(n.type);
+  const x86::Vec even = NewOf(n.type), odd = NewOf(n.type), x = NewOf(n.type);
   Emit(op, even, a, b);
   Emit(Inst::kIdVpsrlq, x, a, Imm(32));
-  Emit(Inst::kIdVpsrlq, y, b, Imm(32));
+  x86::Vec y = b;
+  if (At(n.b).op != LaneOp::kConstant) {
+    y = NewOf(n.type);
+    Emit(Inst::kIdVpsrlq, y, b, Imm(32));
+  }
   Emit(op, odd, x, y);
   Emit(Inst::kIdVpsrlq, even, even, Imm(32));
-  const x86::Gp bits = cc_.newUInt32();
-  const x86::KReg k = cc_.newKq();
-  cc_.mov(bits, 0xaaaa);
-  cc_.kmovd(k, bits);
-  Blend(v, k, 4, even, odd);
-  Set(id, v);
+  // The upper words of `odd`, beside those of `even`, above which there are zeros.
+  const x86::Mem words = Broadcast(ConstantMemory(0xffffffff00000000u, 8), 8, std::max(16, 4 * lanes_));
+  Emit(Inst::kIdVpternlogq, even, odd, words, Imm(0xf8));  // even | odd & words
+  Set(id, even);
 }
 
 void Avx512Emitter::EmitMulBytes(int id) {
