@@ -263,7 +263,8 @@ TileShape ChooseTile(const ElementProgram& program, const TileWish& wish) {
         else if (along.affine && across.stride == columns && along.stride == 1) cost += 0;
         else if (across.stride == 0 && !a.is_store && dims[static_cast<std::size_t>(d)] * columns >= kLeastRepeated)
           cost += 5.0 / static_cast<double>(columns);  // from the L1 cache
-        else cost += 20.0 / static_cast<double>(columns);
+        // Lines that are written in parts are read first.
+        else cost += (a.is_store ? 25.0 : 20.0) / static_cast<double>(columns);
       }
       cost += 20.0 / static_cast<double>(dims[static_cast<std::size_t>(d)] * columns);
       if (cost < best_second - 1e-9) best_second = cost, second = d;

@@ -250,6 +250,25 @@ int LaneBuilder::QuotientBelow2To31(int x, uint64_t divisor) {
   return Add(LaneOp::kShr, u, high, Constant(u, static_cast<uint64_t>(reciprocal.shift - 32)));
 }
 
+// A signed x / divisor, whose size is from 2 to 2^31: the upper half of x times a signed factor near 2^(32 + shift) /
+// divisor, shifted, and one more where that is negative (Warren, "Hacker's Delight", 2002, chapter 10).
+int LaneBuilder::SignedQuotient(int x, int32_t divisor) {
+  const ElementType s = ElementType::kS32, u = ElementType::kU32;
+  const uint64_t size = divisor < 0 ? uint64_t{0} - static_cast<uint64_t>(int64_t{divisor}) : static_cast<uint64_t>(divisor);
+  const uint64_t last = (uint64_t{1} << 31) + (divisor < 0 ? 1 : 0);
+  const uint64_t largest = last - 1 - last % size;  // of one remainder below a multiple
+  int power = 32;
+  const auto missing = [&] { return size - (uint64_t{1} << power) % size; };
+  while ((uint64_t{1} << power) <= largest * missing()) ++power;
+  const auto positive = static_cast<int32_t>(static_cast<uint32_t>(((uint64_t{1} << power) + missing()) / size));
+  const int32_t factor = divisor < 0 ? static_cast<int32_t>(0u - static_cast<uint32_t>(positive)) : positive;
+  int q = Add(LaneOp::kMulHigh, s, x, Constant(s, static_cast<uint32_t>(factor)));
+  if (divisor > 0 && factor < 0) q = Add(LaneOp::kAdd, s, q, x);
+  if (divisor < 0 && factor > 0) q = Add(LaneOp::kSub, s, q, x);
+  if (power > 32) q = Add(LaneOp::kSar, s, q, Constant(s, static_cast<uint64_t>(power - 32)));
+  return Add(LaneOp::kAdd, s, q, Bitcast(Add(LaneOp::kShr, u, Bitcast(q, u), Constant(u, 31)), s));
+}
+
 // x / divisor, which is not 0, by a multiplication. For all 32 bits of an unsigned number the factor needs 33: f + 2^32
 // with f = ceil(2^(32 + l) / d) - 2^32 and l = ceil(log2(d)); then n * (f + 2^32) >> (32 + l) = (h + ((n - h) >> 1)) >>
 // (l - 1), where h = n * f >> 32 (Granlund and Montgomery, "Division by invariant integers using multiplication",
@@ -268,13 +287,9 @@ int LaneBuilder::Quotient(ElementType type, int x, uint64_t divisor) {
     return shifted(Add(LaneOp::kAdd, u, high, shifted(Add(LaneOp::kSub, u, x, high), 1)), l - 1);
   }
   const auto number = static_cast<int32_t>(static_cast<uint32_t>(divisor));
-  const uint64_t size =
-      number < 0 ? uint64_t{0} - static_cast<uint64_t>(int64_t{number}) : static_cast<uint64_t>(number);
-  const int q = QuotientBelow2To31(Bitcast(Add(LaneOp::kAbs, type, x), u), size);
-  // With the sign of the quotient.
-  const int sign = Add(LaneOp::kSar, type, x, Constant(type, 31));
-  const int flip = number < 0 ? Add(LaneOp::kNot, type, sign) : sign;
-  return Add(LaneOp::kSub, type, Add(LaneOp::kXor, type, Bitcast(q, type), flip), flip);
+  if (number == 1) return x;
+  if (number == -1) return Add(LaneOp::kSub, type, Constant(type, 0), x);
+  return SignedQuotient(x, number);
 }
 
 // Of 8 and 16 bits. A count from the width on, unsigned, shifts all bits out, or the sign in.

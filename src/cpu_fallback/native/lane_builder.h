@@ -99,6 +99,7 @@ class LaneBuilder {
   std::optional<Value> Extremum(Opcode opcode, ElementType type, Value x, Value y);
   int Divided(Opcode opcode, ElementType type, int x, int y, int width);
   int Quotient(ElementType type, int x, uint64_t divisor);
+  int SignedQuotient(int x, int32_t divisor);
   int FloatQuotient(ElementType type, int a, int b);
 
   LaneGraph graph_;
