@@ -134,7 +134,7 @@ std::optional<Value> LaneBuilder::Apply(const BlockKey& key, uint64_t bits, std:
       if (StorageBytes(key.storage) == 2) return Widen(Add(LaneOp::kTruncate, ElementType::kU16, code), key.storage);
       const MiniFloat* format = ByteFormat(key.storage);
       if (format == nullptr) return std::nullopt;
-      return Value{DecodeFrom(*this, code, *format)};
+      return Decoded(code, *format);
     }
     case NodeOp::kReducePrecision: {
       if (key.type != ElementType::kF32) return std::nullopt;

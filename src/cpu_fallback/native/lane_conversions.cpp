@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversions: between compute types, to the precision of a storage type, and from and to what is stored.
+#include <cmath>
+
 #include "cpu_fallback/native/lane_builder.h"
 #include "cpu_fallback/native/routine.h"
 #include "ir/mini_float.h"
@@ -113,13 +115,46 @@ std::optional<LaneBuilder::Value> LaneBuilder::Rounded(Value x, ElementType stor
   return std::nullopt;
 }
 
+// A format of a byte with four or five bits of exponent is a part of f16's numbers but for its bias: its bits, moved to
+// where f16 has them, are converted by the processor, subnormal ones too, and multiplied by a power of two, which is
+// exact. Its own NaNs, which f16 takes for numbers, are put back.
+std::optional<LaneBuilder::Value> LaneBuilder::DecodedAsHalf(int code, const MiniFloat& format) {
+  const ElementType f = ElementType::kF32, u = ElementType::kU32;
+  const MiniFloat& half = kF16Format;
+  const bool is_ieee = format.has_inf();
+  if (format.magnitude_bits() != 7 || !format.has_sign() || format.specials == FloatSpecials::kFinite ||
+      format.exponent_bits > half.exponent_bits || format.exponent_bits < half.exponent_bits - 1)
+    return std::nullopt;
+  // The highest exponent is infinity and NaN in f16, and has to be so here, or has to be out of reach.
+  if (is_ieee != (format.exponent_bits == half.exponent_bits)) return std::nullopt;
+  int bits = Add(LaneOp::kShl, u, code, Constant(u, static_cast<uint64_t>(half.mantissa_bits - format.mantissa_bits)));
+  if (!is_ieee) {
+    // The sign is one place too low: added to itself it moves up.
+    bits = Add(LaneOp::kAdd, u, bits, Add(LaneOp::kAnd, u, bits, Constant(u, half.sign_mask() >> 1)));
+  }
+  int number = Add(LaneOp::kHalfToFloat, f, Add(LaneOp::kTruncate, ElementType::kU16, bits));
+  if (format.bias != half.bias)
+    number = Add(LaneOp::kMul, f, number, ConstantOf(f, std::ldexp(1.0, half.bias - format.bias)));
+  if (is_ieee) return Value{number, Nans::kSigned};
+  if (format.specials == FloatSpecials::kNegZeroNan)
+    return Value{Select(Compare(LaneOp::kEq, code, Constant(u, format.nan())), Constant(f, kNanF32), number)};
+  const int magnitude = Add(LaneOp::kAnd, u, code, Constant(u, format.magnitude_mask()));
+  const int is_nan = Compare(LaneOp::kEq, magnitude, Constant(u, format.nan()));
+  const int with = Select(is_nan, Constant(u, kNanF32), Constant(u, 0));
+  return Value{Bitcast(Add(LaneOp::kOr, u, Bitcast(number, u), with), f), Nans::kSigned};
+}
+
+// `code`: a u32.
+LaneBuilder::Value LaneBuilder::Decoded(int code, const MiniFloat& format) {
+  const std::optional<Value> as_half = DecodedAsHalf(code, format);
+  const Value out = as_half ? *as_half : Value{DecodeFrom(*this, code, format)};
+  fits_bf16_.insert(out.node);
+  return out;
+}
+
 std::optional<LaneBuilder::Value> LaneBuilder::Widen(int stored, ElementType storage) {
   const ElementType f = ElementType::kF32, u = ElementType::kU32;
-  if (const MiniFloat* format = ByteFormat(storage)) {
-    const int number = DecodeFrom(*this, Add(LaneOp::kExtend, u, stored), *format);
-    fits_bf16_.insert(number);
-    return Value{number};
-  }
+  if (const MiniFloat* format = ByteFormat(storage)) return Decoded(Add(LaneOp::kExtend, u, stored), *format);
   if (storage == ElementType::kF16) { return Value{Add(LaneOp::kHalfToFloat, f, stored), Nans::kSigned}; }
   if (storage == ElementType::kBF16)
     return Value{Bitcast(Add(LaneOp::kShl, u, Add(LaneOp::kExtend, u, stored), Constant(u, 16)), f)};
