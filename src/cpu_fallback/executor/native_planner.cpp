@@ -246,6 +246,19 @@ void NativePlanner::MakePlain(int number, const Step& s) {
   source.level = level;
 }
 
+// Parts of so many bits side by side, the first one lowest.
+int NativePlanner::WordOf(LaneBuilder& b, const std::map<int, int>& parts, int bits) {
+  const ElementType word = ElementType::kU32;
+  int out = -1;
+  for (const auto& [number, node] : parts) {
+    const int part = b.Add(LaneOp::kExtend, word, b.Bitcast(node, native::UnsignedOfWidth(bits / 8)));
+    const auto by = static_cast<uint64_t>(bits * number);
+    const int moved = by == 0 ? part : b.Add(LaneOp::kShl, word, part, b.Constant(word, by));
+    out = out < 0 ? moved : b.Add(LaneOp::kOr, word, out, moved);
+  }
+  return out;
+}
+
 bool NativePlanner::StoreIn(int level, const Step& s) {
   const Access& a = AccessOf(s.access);
   if (s.is_uniform || !CanStore(s.access) || (a.mask >= 0 && a.mask_is_uniform)) return false;
@@ -268,15 +281,17 @@ bool NativePlanner::StoreIn(int level, const Step& s) {
   LaneStream stream{.width = a.width, .stride = static_cast<int>(stride)};
   stream.kind = stride == 1 ? LaneStream::Kind::kDense : LaneStream::Kind::kStrided;
   if (const auto it = interleaved_.find(s.access); it != interleaved_.end()) {
+    const bool is_word = a.width < 4 && !has_narrow_lanes_;
     stream.kind = LaneStream::Kind::kInterleaved;
+    if (is_word) stream = {.kind = LaneStream::Kind::kDense, .width = 4};
     if (loop.builder.TypeOf(node) == ElementType::kPred) node = loop.builder.As({node}, ElementType::kU8).node;
     const int pair = StreamOf(loop, it->second.first, stream);
     std::map<int, int>& parts = loop.parts[pair];
     parts[it->second.part] = node;
     if (static_cast<int>(parts.size()) < it->second.parts) return true;
     ++loop.op_count;
-    native::LaneStore store{pair, parts[0], -1};
-    for (int p = 1; p < it->second.parts; ++p) store.parts[static_cast<std::size_t>(p - 1)] = parts[p];
+    native::LaneStore store{pair, is_word ? WordOf(loop.builder, parts, 8 * a.width) : parts[0], -1};
+    for (int p = 1; !is_word && p < it->second.parts; ++p) store.parts[static_cast<std::size_t>(p - 1)] = parts[p];
     loop.builder.graph().stores.push_back(store);
     loop.parts.erase(pair);
     return true;

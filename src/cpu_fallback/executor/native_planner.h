@@ -92,6 +92,7 @@ class NativePlanner {
   bool TryIndexOp(const Step& s);
   void MakePlain(int number, const Step& s);
   void PlaceStores();
+  static int WordOf(native::LaneBuilder& b, const std::map<int, int>& parts, int bits);
   bool StoreIn(int level, const Step& s);
 
   std::optional<LaneValue> ValueIn(int level, int slot);

@@ -65,7 +65,9 @@ void NativePlanner::FindInterleaved() {
       if (a.mask >= 0 || a.offsets >= 0 || !IsSideBySide(a)) continue;
       const bool is_store = kind == Step::Kind::kStore;
       const bool is_line = IsInLine(a) && !is_store && GoesAlong(RowStride(a), LaneStride(a));
-      if (a.width < 4 ? (!is_store || has_narrow_lanes_) && IsPacked(a)
+      // Where lanes are wider, what is stored side by side is put together as words, of which they are the parts.
+      const bool is_word = LaneStride(a) * a.width == 4;
+      if (a.width < 4 ? (!is_store || has_narrow_lanes_ || is_word) && IsPacked(a)
                       : is_line || (IsReachable(a, is_store) && !IsInLine(a)))
         candidates.push_back(s.access);
     }
