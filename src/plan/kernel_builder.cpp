@@ -229,33 +229,48 @@ Result<ElementProgram> KernelBuilder::EmitEpilogue(const Instruction& hero, std:
   if (!group_.internal.contains(&hero))
     emitter.StoreElement(hero.shape(), Bind({&hero, 0}, false, true), hero_index, {sum, kNoNode});
   for (const Instruction* root : group_.roots) {
-    // Follows a path of users from the hero, to the index of the root at which it reads the hero at `hero_index`.
-    std::vector<IndexId> at = hero_index;
-    const Instruction* i = &hero;
-    std::unordered_set<const Instruction*> inside = ReachingRoot(root);
-    while (i != root) {
-      const Instruction* next = nullptr;
-      for (const Instruction* user : i->users())
-        if (inside.contains(user)) next = user;
-      if (next == nullptr) return Unimplemented("{} does not lead to {}.", Describe(hero), Describe(*root));
-      if (next->opcode() == Opcode::kTranspose) {
-        const Dims& permutation = next->attr<DimensionsAttributes>().dimensions;
-        std::vector<IndexId> moved(at.size());
-        for (std::size_t d = 0; d < at.size(); ++d) moved[d] = at[static_cast<std::size_t>(permutation[d])];
-        at = moved;
-      } else if (next->opcode() == Opcode::kReshape) {
-        at = SamePosition(space, at, i->shape().dims(), next->shape().dims());
-      } else if (!IsElementwise(next->opcode()) && next->opcode() != Opcode::kCopy) {
-        return Unimplemented("{} cannot follow {} in one kernel.", Describe(*next), Describe(hero));
-      }
-      if (next->shape().dims().size() != at.size())
-        return Unimplemented("{} cannot broadcast within a kernel's epilogue.", Describe(*next));
-      i = next;
+    // Of an update what it puts into its array follows the hero.
+    const bool is_update = root->opcode() == Opcode::kDynamicUpdateSlice;
+    const Instruction* last = is_update ? root->operand(1) : root;
+    KRAFLA_ASSIGN(std::vector<IndexId> at, IndexBehind(hero, *last, space, hero_index));
+    KRAFLA_ASSIGN(ScalarValue value, emitter.Emit({last, 0}, at));
+    if (group_.internal.contains(root)) continue;
+    if (is_update) {
+      const Dims& sizes = last->shape().dims();
+      KRAFLA_ASSIGN(std::vector<IndexId> starts, EmitStarts(emitter, *root, 2, root->shape().dims(), sizes, kNoNode));
+      for (std::size_t d = 0; d < at.size(); ++d) at[d] = space.Add(at[d], starts[d]);
     }
-    KRAFLA_ASSIGN(ScalarValue value, emitter.Emit({root, 0}, at));
-    if (!group_.internal.contains(root)) emitter.StoreElement(root->shape(), Bind({root, 0}, false, true), at, value);
+    emitter.StoreElement(root->shape(), Bind({root, 0}, false, true), at, value);
   }
   return std::move(builder).Finish();
+}
+
+// Follows a path of users from the hero, to the index of `last` at which it reads the hero at `index`.
+Result<std::vector<IndexId>> KernelBuilder::IndexBehind(const Instruction& hero, const Instruction& last,
+                                                        IndexSpace& space, std::span<const IndexId> index) const {
+  std::vector<IndexId> at(index.begin(), index.end());
+  const Instruction* i = &hero;
+  std::unordered_set<const Instruction*> inside = ReachingRoot(&last);
+  while (i != &last) {
+    const Instruction* next = nullptr;
+    for (const Instruction* user : i->users())
+      if (inside.contains(user)) next = user;
+    if (next == nullptr) return Unimplemented("{} does not lead to {}.", Describe(hero), Describe(last));
+    if (next->opcode() == Opcode::kTranspose) {
+      const Dims& permutation = next->attr<DimensionsAttributes>().dimensions;
+      std::vector<IndexId> moved(at.size());
+      for (std::size_t d = 0; d < at.size(); ++d) moved[d] = at[static_cast<std::size_t>(permutation[d])];
+      at = moved;
+    } else if (next->opcode() == Opcode::kReshape) {
+      at = SamePosition(space, at, i->shape().dims(), next->shape().dims());
+    } else if (!IsElementwise(next->opcode()) && next->opcode() != Opcode::kCopy) {
+      return Unimplemented("{} cannot follow {} in one kernel.", Describe(*next), Describe(hero));
+    }
+    if (next->shape().dims().size() != at.size())
+      return Unimplemented("{} cannot broadcast within a kernel's epilogue.", Describe(*next));
+    i = next;
+  }
+  return at;
 }
 
 std::unordered_set<const Instruction*> KernelBuilder::ReachingRoot(const Instruction* root) const {

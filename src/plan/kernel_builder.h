@@ -80,6 +80,8 @@ class KernelBuilder {
   static ElementType AccumulateType(ElementType result);
   // `root` and the instructions without a buffer of their own from which it is computed.
   std::unordered_set<const Instruction*> ReachingRoot(const Instruction* root) const;
+  Result<std::vector<IndexId>> IndexBehind(const Instruction& hero, const Instruction& last, IndexSpace& space,
+                                           std::span<const IndexId> index) const;
   // The epilogue of a dot or convolution group: computes the roots at the hero's own index and stores those that are
   // read outside. `dims` is an iteration space over the hero's elements; in the order `order` its dimensions are those
   // of the hero in row-major order, some of them perhaps joined.

@@ -68,11 +68,7 @@ bool ModulePlanner::ReadsBinding(const Piece&, const BuiltKernel& kernel, std::s
   return kernel.kernel.bindings[b].read && !kernel.kernel.bindings[b].written;
 }
 
-const Instruction* ModulePlanner::UpdatedOperand(const Piece& piece) {
-  if (piece.group->kind == FusionGroup::Kind::kDynamicUpdate || piece.group->kind == FusionGroup::Kind::kScatter)
-    return piece.group->heroes[0];
-  return nullptr;
-}
+const Instruction* ModulePlanner::UpdatedOperand(const Piece& piece) { return piece.group->update(); }
 
 std::size_t ModulePlanner::UpdatedCount(const Instruction& i) {
   return i.opcode() == Opcode::kScatter ? (i.operand_count() - 1) / 2 : 1;

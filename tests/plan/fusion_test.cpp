@@ -174,6 +174,23 @@ TEST(FusionTest, ADotThatIsReadTwiceHasNoEpilogue) {
             "dot d; loop s; loop t");
 }
 
+// A row of a cache is written where it belongs, in the shape that the cache has.
+TEST(FusionTest, AnUpdateFollowsADot) {
+  const std::string dot = R"(  x = f32[1,64] parameter(0)
+  w = f32[64,32] parameter(1)
+  c = f32[16,4,8] parameter(2)
+  p = s32[] parameter(3)
+  z = s32[] constant(0)
+  d = f32[1,32] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+)";
+  const std::string row = "  t = f32[1,32] tanh(d)\n  v = f32[1,4,8] reshape(t)\n";
+  const std::string update = "f32[16,4,8] dynamic-update-slice(c, v, p, z, z)\n";
+  EXPECT_EQ(GroupsOf(dot + "  v = f32[1,4,8] reshape(d)\n  ROOT r = " + update), "dot (d) r");
+  EXPECT_EQ(GroupsOf(dot + row + "  ROOT r = " + update), "dot (d) r");
+  EXPECT_EQ(GroupsOf(dot + row + "  u = " + update + "  ROOT r = (f32[16,4,8], f32[1,32]) tuple(u, d)\n"),
+            "dot d; update u");
+}
+
 TEST(FusionTest, SiblingsOverTheSameDimensionsAreOne) {
   constexpr std::string_view text = R"(  x = f32[64,32] parameter(0)
   a = f32[64,32] negate(x)

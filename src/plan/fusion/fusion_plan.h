@@ -36,6 +36,9 @@ struct FusionGroup {
   // The group's kernel, if it was built to find out whether its members can be one kernel; otherwise it is still to be
   // built.
   std::optional<BuiltKernel> kernel;
+  // The dynamic-update-slice, perhaps behind a dot, or the scatter that writes into its operand's buffer; null: there
+  // is none.
+  const Instruction* update() const;
 };
 
 // The kernels of a computation, in an order in which each comes after those that it reads.

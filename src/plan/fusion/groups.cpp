@@ -9,6 +9,12 @@
 
 namespace krafla::plan {
 
+const Instruction* FusionGroup::update() const {
+  if (kind == Kind::kDynamicUpdate || kind == Kind::kScatter) return heroes.empty() ? nullptr : heroes[0];
+  if (kind == Kind::kDot && !roots.empty() && roots[0]->opcode() == Opcode::kDynamicUpdateSlice) return roots[0];
+  return nullptr;
+}
+
 bool FusionPlan::HasBuffer(const ValueRef& v) const {
   const Instruction& i = *v.instruction;
   if (i.opcode() == Opcode::kConstant) return i.shape().element_count() != 1;

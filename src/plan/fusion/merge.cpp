@@ -127,14 +127,18 @@ bool FusionPlanner::MergeEpilogue(std::size_t n) {
   if (graph_->readers(me).size() != 1) return RefuseReaders(me, Unmerged::kOthersRead), false;
   int r = *graph_->readers(me).begin();
   const FusionGroup& other = groups_[static_cast<std::size_t>(r)];
-  if (other.kind != Kind::kLoop) return Refuse(me, r, Unmerged::kKind);
-  if (other.roots.size() != 1) return Refuse(me, r, Unmerged::kManyRoots);
+  // What is put into an array goes there at once: a row of a cache.
+  const bool is_update = other.kind == Kind::kDynamicUpdate && groups_[n].kind == Kind::kDot;
+  if (other.kind != Kind::kLoop && !is_update) return Refuse(me, r, Unmerged::kKind);
+  if (!is_update && other.roots.size() != 1) return Refuse(me, r, Unmerged::kManyRoots);
   const Instruction* hero = groups_[n].heroes[0];
-  if (other.roots[0]->shape().element_count() != hero->shape().element_count())
-    return Refuse(me, r, Unmerged::kElementCount);
-  std::unordered_set<const Instruction*> own = {hero, other.roots[0]};
+  const Instruction* last = is_update ? other.heroes[0] : other.roots[0];
+  const Instruction* follows = is_update ? last->operand(1) : last;
+  if (follows->shape().element_count() != hero->shape().element_count()) return Refuse(me, r, Unmerged::kElementCount);
+  std::unordered_set<const Instruction*> own = {hero, last};
   if (ReadOutside(hero, own)) return Refuse(me, r, Unmerged::kOthersRead);
   FusionGroup merged = Joined(me, r);
+  if (is_update) merged.heroes = {hero}, merged.roots = {last};
   FindInternal(merged);
   if (!Build(merged)) return Refuse(me, r, Unmerged::kNotOneKernel);
   Merge(me, r, std::move(merged));

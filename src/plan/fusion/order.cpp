@@ -12,9 +12,8 @@ namespace krafla::plan {
 FusionPlanner::Overwrites FusionPlanner::FindOverwrites() const {
   std::unordered_map<ValueRef, std::vector<int>, ValueRefHash> writers;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
-    if (groups_[g].kind != Kind::kDynamicUpdate && groups_[g].kind != Kind::kScatter) continue;
-    if (!groups_[g].heroes.empty())
-      writers[ResolveValue({groups_[g].heroes[0]->operand(0), 0}, true)].push_back(static_cast<int>(g));
+    if (const Instruction* update = groups_[g].update())
+      writers[ResolveValue({update->operand(0), 0}, true)].push_back(static_cast<int>(g));
   }
   // In the body of a loop: the values that become the state of the next turn.
   const auto& parameters = computation_.parameters();
