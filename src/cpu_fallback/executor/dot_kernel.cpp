@@ -7,6 +7,7 @@
 #include "cpu_fallback/executor/int_dot_product.h"
 #include "cpu_fallback/executor/iteration.h"
 #include "cpu_fallback/executor/onednn.h"
+#include "cpu_fallback/executor/table_product.h"
 #include "cpu_fallback/executor/unrolled_program.h"
 #include "cpu_fallback/kernels/gemv.h"
 #include "cpu_fallback/kernels/outer_product.h"
@@ -108,6 +109,8 @@ class DotRun final : public CpuKernel {
     const std::byte* rhs = Begin(bindings, body_.rhs_binding, body_.rhs_offset, body_.rhs_type);
     if (int_dot_) {
       int_dot_->Run(bindings, lhs != nullptr ? lhs : rhs, to, pool, scratch);
+    } else if (table_) {
+      table_->Run(bindings, lhs != nullptr ? lhs : rhs, to, pool, scratch);
     } else if (computed_) {
       return computed_->Run(bindings, lhs != nullptr ? lhs : rhs, to, pool, scratch);
     } else if (tiny_) {
@@ -156,8 +159,11 @@ class DotRun final : public CpuKernel {
     if (b.computes_lhs() || b.computes_rhs()) {
       writes_result_ = own_direct;
       if (options.int_dot) int_dot_ = IntDotProduct::Make(b, own, threads);
-      if (!int_dot_) { KRAFLA_ASSIGN(computed_, ComputedProduct::Make(b, own, threads)); }
-      product_scratch_ = int_dot_ ? int_dot_->scratch_bytes() : computed_->scratch_bytes();
+      if (!int_dot_) table_ = TableProduct::Make(b, own, threads);
+      if (!int_dot_ && !table_) { KRAFLA_ASSIGN(computed_, ComputedProduct::Make(b, own, threads)); }
+      product_scratch_ = int_dot_ ? int_dot_->scratch_bytes()
+                         : table_ ? table_->scratch_bytes()
+                                  : computed_->scratch_bytes();
       return {};
     }
     tiny_ = TinyProducts::Make(own);
@@ -203,6 +209,7 @@ class DotRun final : public CpuKernel {
   int64_t count_ = 0;
   Epilogue epilogue_;
   std::optional<IntDotProduct> int_dot_;
+  std::optional<TableProduct> table_;
   std::optional<ComputedProduct> computed_;
   std::optional<TinyProducts> tiny_;
   std::optional<ShortProducts> short_;

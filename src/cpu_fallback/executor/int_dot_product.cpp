@@ -50,10 +50,10 @@ std::optional<IntDotProduct> IntDotProduct::Make(const plan::DotKernel& kernel, 
       FindQuantisedWeights(out.is_rhs_ ? kernel.rhs_program : kernel.lhs_program, out.is_rhs_);
   if (!weights) return std::nullopt;
   out.group_ = weights->group;
-  out.scales_.in_memory = FindScalesInMemory(*weights, out.is_rhs_);
-  if (out.scales_.in_memory) out.scale_type_ = out.scales_.in_memory->type;
-  else if (!out.PlaceFactors(weights->scales, out.scales_)) return std::nullopt;
-  if (!out.PlaceFactors(weights->zeros, out.zeros_) || !out.PlaceCodes(*weights)) return std::nullopt;
+  if (!out.PlaceFactors(weights->scales, std::nullopt, out.scales_) ||
+      !out.PlaceFactors(weights->zeros, ElementType::kF32, out.zeros_) || !out.PlaceCodes(*weights))
+    return std::nullopt;
+  if (out.scales_.of_groups) out.scale_type_ = out.scales_.of_groups->type();
   out.dot_ = FindIntDot(out.form_.kind, out.scale_type_);
   out.upper_dot_ = FindIntDot(out.form_.kind, out.scale_type_, true);
   if (out.dot_ == nullptr) return std::nullopt;
@@ -61,13 +61,11 @@ std::optional<IntDotProduct> IntDotProduct::Make(const plan::DotKernel& kernel, 
   return out;
 }
 
-bool IntDotProduct::PlaceFactors(const plan::ElementProgram& program, Factors& factors) {
+bool IntDotProduct::PlaceFactors(const plan::ElementProgram& program, std::optional<ElementType> type,
+                                 Factors& factors) const {
   if (program.results.empty()) return true;
-  auto made = ComputedOperand::Make(
-      program, {.is_rhs = is_rhs_, .type = ElementType::kF32, .elements = lines_ * (depth_ / group_)});
-  if (!made || made->lines().size() != 1) return false;
-  factors.computed = std::move(*made);
-  return true;
+  factors.of_groups = GroupFactors::Make(program, is_rhs_, {problem_.batch, lines_, depth_ / group_}, type);
+  return factors.of_groups.has_value();
 }
 
 bool IntDotProduct::PlaceCodes(const QuantisedWeights& weights) {
@@ -106,11 +104,9 @@ void IntDotProduct::PlaceScratch() {
   wide_offset_ = place(RoundUp(depth_ * kF32Bytes, 64) + depth_ * StorageBytes(vectors_.type));
   int64_t frame = computed_ ? computed_->frame_bytes() : 0;
   for (Factors* factors : {&scales_, &zeros_}) {
-    if (!factors->computed) continue;
-    // Where its lines do not lie side by side it is made behind the array.
-    const int64_t arrays = factors->computed->line_stride() == 1 ? batches_ : batches_ + 1;
-    factors->offset = place(arrays * groups * lines_ * kF32Bytes);
-    frame = std::max(frame, factors->computed->frame_bytes());
+    if (!factors->of_groups) continue;
+    factors->offset = place(factors->of_groups->scratch_bytes());
+    frame = std::max(frame, factors->of_groups->frame_bytes());
   }
   workers_offset_ = size;
   size = 0;
@@ -121,15 +117,6 @@ void IntDotProduct::PlaceScratch() {
   rows_offset_ = place(computed_ ? computed_->panel_bytes() : 0);
   worker_bytes_ = size;
   scratch_bytes_ = workers_offset_ + threads_ * worker_bytes_;
-}
-
-Dims IntDotProduct::BatchIndex(int64_t b) const {
-  Dims out(problem_.batch.size(), 0);
-  for (std::size_t d = out.size(); d-- > 0;) {
-    out[d] = b % problem_.batch[d];
-    b /= problem_.batch[d];
-  }
-  return out;
 }
 
 void IntDotProduct::RoundVectors(const std::byte* vectors, std::byte* scratch) const {
@@ -155,34 +142,17 @@ void IntDotProduct::RoundVectors(const std::byte* vectors, std::byte* scratch) c
 
 void IntDotProduct::ComputeFactors(const Factors& factors, std::span<std::byte* const> bindings, ThreadPool& pool,
                                    std::byte* scratch) const {
-  if (!factors.computed) return;
-  const ComputedOperand& operand = *factors.computed;
-  const ComputedOperand::Part &lines = operand.lines()[0], &depth = operand.depths()[0];
-  const int64_t groups = depth_ / group_, elements = groups * lines_;
-  for (int64_t b = 0; b < batches_; ++b) {
-    std::byte* to = scratch + factors.offset + b * elements * kF32Bytes;
-    std::byte* panel = operand.line_stride() == 1 ? to : scratch + factors.offset + batches_ * elements * kF32Bytes;
-    const Dims batch = BatchIndex(b);
-    pool.ParallelFor(operand.TileCount(lines, depth), 4, [&](int64_t begin, int64_t end, int worker) {
-      std::byte* frame = scratch + workers_offset_ + worker * worker_bytes_ + frame_offset_;
-      operand.Start(frame, bindings);
-      operand.Compute(frame, batch, lines, depth, panel, begin, end);
-    });
-    if (panel != to) MoveTile(kF32Bytes, panel, {1, groups}, to, {lines_, 1}, groups, lines_);
-  }
+  if (!factors.of_groups) return;
+  factors.of_groups->Compute(bindings, pool, scratch + factors.offset, [&](int worker) {
+    return scratch + workers_offset_ + worker * worker_bytes_ + frame_offset_;
+  });
 }
 
 // Of the task's first line; null: there are none.
 const std::byte* IntDotProduct::FactorsOf(const Factors& factors, const Worker& worker, int64_t group) const {
-  const Task& task = worker.task;
-  if (factors.computed)
-    return worker.scratch + factors.offset +
-           ((task.batch * (depth_ / group_) + group) * lines_ + task.begin) * kF32Bytes;
-  if (!factors.in_memory) return nullptr;
-  const ScalesInMemory& m = *factors.in_memory;
-  const int64_t at =
-      m.offset + BatchOffset(task.batch, problem_.batch, m.batch_strides) + group * m.stride + task.begin;
-  return worker.bindings[At(m.buffer)] + at * StorageBytes(m.type);
+  if (!factors.of_groups) return nullptr;
+  return factors.of_groups->Of(worker.bindings, worker.scratch + factors.offset, worker.task.batch, group,
+                               worker.task.begin);
 }
 
 // Rows [begin, end) of the depth, of one block, of which the first lies at turn.weights.
@@ -289,7 +259,7 @@ void IntDotProduct::Run(std::span<std::byte* const> bindings, const std::byte* v
         const ComputedOperand::Part& lines = computed_->lines()[At(part)];
         worker.task = {t / parts, lines.begin, lines.count, static_cast<int>(part)};
       }
-      worker.batch = BatchIndex(worker.task.batch);
+      worker.batch = BatchIndex(worker.task.batch, problem_.batch);
       std::memset(worker.memory, 0, static_cast<std::size_t>(vectors_.count * most_lines_ * kF32Bytes));
       AddCodes(worker);
       PlaceSums(worker, result);

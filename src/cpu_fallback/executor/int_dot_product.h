@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "cpu_fallback/executor/computed_operand.h"
-#include "cpu_fallback/executor/weights_in_memory.h"
+#include "cpu_fallback/executor/group_factors.h"
 #include "cpu_fallback/kernels/gemm.h"
 #include "plan/kernel_plan.h"
 
@@ -31,11 +31,10 @@ class IntDotProduct {
     Dims batch_strides;
     int64_t line_result_stride = 1, vector_result_stride = 1;
   };
-  // Scales or zero points: as they lie in memory, or an array over batches, groups and lines that is computed first.
+  // Scales or zero points, and where in the scratch they may be computed.
   struct Factors {
-    std::optional<ScalesInMemory> in_memory;
-    std::optional<ComputedOperand> computed;
-    int64_t offset = 0;  // of the array in the scratch
+    std::optional<GroupFactors> of_groups;
+    int64_t offset = 0;
   };
   // Lines of one batch, whose sums are in one worker's memory.
   struct Task {
@@ -44,11 +43,10 @@ class IntDotProduct {
   };
   struct Worker;
 
-  bool PlaceFactors(const plan::ElementProgram& program, Factors& factors);
+  bool PlaceFactors(const plan::ElementProgram& program, std::optional<ElementType> type, Factors& factors) const;
   bool PlaceCodes(const QuantisedWeights& weights);
   void PlaceScratch();
   int64_t BlocksOfGroup() const { return (group_ + kRoundedBlock - 1) / kRoundedBlock; }
-  Dims BatchIndex(int64_t batch) const;
   void RoundVectors(const std::byte* vectors, std::byte* scratch) const;
   void ComputeFactors(const Factors& factors, std::span<std::byte* const> bindings, ThreadPool& pool,
                       std::byte* scratch) const;

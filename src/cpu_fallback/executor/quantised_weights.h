@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a computed operand of a product (plan::DotKernel) is, where it is made of small integers: (code - zero) * scale,
 // with a scale and a zero point for a column, or for a group of the depth of a column. Whatever rounds a product of the
-// two on its way is left out.
+// two on its way is left out, but for a note of the usual cases.
 #pragma once
 
 #include <optional>
@@ -19,6 +19,11 @@ struct QuantisedWeights {
   // Over the operand's dimensions with the depth's groups in the place of the depth: one f32. Without a result: all are
   // 1, or 0.
   plan::ElementProgram scales, zeros;
+  // The weights as the program rounds them, where that is known: bf16(bf16(code - zero) * scale), or
+  // bf16(bf16(code - zero) / divisor), of which the scales are the reciprocals.
+  enum class InBf16 : uint8_t { kNeither, kProducts, kQuotients } in_bf16 = InBf16::kNeither;
+  plan::ElementProgram divisors;       // of kQuotients, as `scales`
+  plan::ElementProgram integer_zeros;  // `zeros` as s32
 };
 // `is_rhs`: the depth is the last dimension but one, else the last.
 std::optional<QuantisedWeights> FindQuantisedWeights(const plan::ElementProgram& program, bool is_rhs);

@@ -213,19 +213,19 @@ std::optional<CodesInMemory> FindCodesInMemory(const QuantisedWeights& weights, 
   return std::nullopt;
 }
 
-std::optional<ScalesInMemory> FindScalesInMemory(const QuantisedWeights& weights, bool is_rhs) {
-  if (weights.scales.results.empty()) return std::nullopt;
-  const Node& n = weights.scales.nodes[At(weights.scales.results[0])];
+std::optional<ScalesInMemory> FindScalesInMemory(const ElementProgram& scales, bool is_rhs) {
+  if (scales.results.empty()) return std::nullopt;
+  const Node& n = scales.nodes[At(scales.results[0])];
   if (n.op != NodeOp::kLoad || n.mask != kNoNode) return std::nullopt;
   if (FindIntDot(CodeForm::Kind::kBytes, n.storage) == nullptr) return std::nullopt;
-  const std::optional<Dims> coefficients = AffineCoefficients(weights.scales.space, n.index);
+  const std::optional<Dims> coefficients = AffineCoefficients(scales.space, n.index);
   if (!coefficients) return std::nullopt;
   const std::size_t rank = coefficients->size();
   const int64_t line_step = (*coefficients)[rank - (is_rhs ? 1 : 2)];
-  if (line_step != 1 && weights.scales.space.dims()[rank - (is_rhs ? 1 : 2)] != 1) return std::nullopt;
+  if (line_step != 1 && scales.space.dims()[rank - (is_rhs ? 1 : 2)] != 1) return std::nullopt;
   return ScalesInMemory{.type = n.storage,
                         .buffer = n.buffer,
-                        .offset = weights.scales.space.expr(n.index).constant,
+                        .offset = scales.space.expr(n.index).constant,
                         .stride = (*coefficients)[rank - (is_rhs ? 2 : 1)],
                         .batch_strides = Dims(coefficients->begin(), coefficients->end() - 2)};
 }

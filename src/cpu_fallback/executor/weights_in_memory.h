@@ -26,6 +26,7 @@ struct ScalesInMemory {
   int64_t offset = 0, stride = 0;  // elements, from group to group
   Dims batch_strides;              // elements
 };
-std::optional<ScalesInMemory> FindScalesInMemory(const QuantisedWeights& weights, bool is_rhs);
+// `scales`: of QuantisedWeights, which may have none.
+std::optional<ScalesInMemory> FindScalesInMemory(const plan::ElementProgram& scales, bool is_rhs);
 
 }  // namespace krafla::cpu

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu_fallback/executor/table_product.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked_math.h"
+#include "base/index.h"
+#include "base/interruption.h"
+#include "cpu_fallback/kernels/move.h"
+
+namespace krafla::cpu {
+
+namespace {
+
+// Lines of a task: their sums stay in the L1 cache.
+constexpr int64_t kMostTableLines = 4096, kLeastTableLines = 128;
+// The memory that rows of a turn reach over: so many pages that the processor remembers where they are.
+constexpr int64_t kTurnBytes = 256 * 1024;
+constexpr int64_t kLeastTableGroup = 128;
+
+std::optional<TableForm> FormOf(CodeForm::Kind kind) {
+  if (kind == CodeForm::Kind::kColumnPairs) return TableForm::kColumnPairs;
+  if (kind == CodeForm::Kind::kRowPairs) return TableForm::kRowPairs;
+  if (kind == CodeForm::Kind::kWords) return TableForm::kWords;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<TableProduct> TableProduct::Make(const plan::DotKernel& kernel, const GemmProblem& p, int threads) {
+  if (kernel.computes_lhs() == kernel.computes_rhs() || p.accumulate_type != ElementType::kF32) return std::nullopt;
+  TableProduct out;
+  const bool is_rhs = out.is_rhs_ = kernel.computes_rhs();
+  if ((is_rhs ? p.m : p.n) != 1 || (is_rhs ? p.lhs_type : p.rhs_type) != ElementType::kBF16) return std::nullopt;
+  const std::optional<QuantisedWeights> weights =
+      FindQuantisedWeights(is_rhs ? kernel.rhs_program : kernel.lhs_program, is_rhs);
+  if (!weights || weights->in_bf16 == QuantisedWeights::InBf16::kNeither) return std::nullopt;
+  const std::optional<CodesInMemory> codes = FindCodesInMemory(*weights, is_rhs);
+  const std::optional<TableForm> form = codes ? FormOf(codes->form.kind) : std::nullopt;
+  if (!form) return std::nullopt;
+  // For a few places of the depth it takes as long to make a table as to make the weights one by one.
+  if (weights->group < kLeastTableGroup) return std::nullopt;
+  out.lines_ = is_rhs ? p.n : p.m;
+  out.form_ = *form;
+  if (weights->group % PlacesOfVector(*form) != 0 || (*form == TableForm::kColumnPairs && out.lines_ % 2 != 0))
+    return std::nullopt;
+  out.problem_ = p, out.codes_ = *codes, out.group_ = weights->group;
+  out.batches_ = BatchCount(p);
+  out.depth_stride_ = is_rhs ? p.lhs_k_stride : p.rhs_k_stride;
+  out.vector_batch_strides_ = is_rhs ? p.lhs_batch_strides : p.rhs_batch_strides;
+  out.line_result_stride_ = is_rhs ? 1 : p.result_m_stride;
+  if (!out.PlaceFactors(*weights)) return std::nullopt;
+  out.dot_ = FindTableDot(out.scales_->type(), out.kind_, out.form_);
+  if (out.dot_ == nullptr) return std::nullopt;
+  for (std::size_t c = 0; c < out.table_.size(); ++c)
+    out.table_[c] = static_cast<int32_t>(c ^ codes->form.flip) - codes->form.zero;
+  // Turns begin with a group, of which they have some whole ones or a part of one.
+  const int64_t vector = RowsOfVector(*form), rows_of_group = out.group_ / out.PlacesOfRow();
+  out.turn_ = std::clamp(kTurnBytes / std::max<int64_t>(codes->stride, 1) / vector * vector, 2 * vector, kTableTurn);
+  if (rows_of_group < out.turn_) out.turn_ = out.turn_ / rows_of_group * rows_of_group;
+  out.PlaceScratch(threads);
+  return out;
+}
+
+bool TableProduct::PlaceFactors(const QuantisedWeights& weights) {
+  const bool divides = weights.in_bf16 == QuantisedWeights::InBf16::kQuotients;
+  const bool has_zeros = !weights.integer_zeros.results.empty();
+  kind_ = divides ? TableKind::kQuotients : has_zeros ? TableKind::kDifferences : TableKind::kProducts;
+  const GroupFactors::Extents extents{problem_.batch, lines_, problem_.k / group_};
+  scales_ = GroupFactors::Make(divides ? weights.divisors : weights.scales, is_rhs_, extents, std::nullopt);
+  if (has_zeros) zeros_ = GroupFactors::Make(weights.integer_zeros, is_rhs_, extents, ElementType::kS32);
+  return scales_.has_value() && zeros_.has_value() == has_zeros;
+}
+
+void TableProduct::PlaceScratch(int threads) {
+  // Each thread should have some tasks; one alone goes along whole rows.
+  const int64_t shares = threads == 1 ? 1 : 2 * int64_t{threads};
+  most_lines_ = std::min(kMostTableLines, std::max(kLeastTableLines, RoundUp(CeilDiv(lines_ * batches_, shares), 128)));
+  const auto place = [](int64_t& size, int64_t bytes) {
+    const int64_t at = size;
+    size += RoundUp(bytes, 64);
+    return at;
+  };
+  int64_t size = 0, frame = scales_->frame_bytes();
+  place(size, problem_.k * 2);
+  raw_offset_ = place(size, problem_.k * 2);
+  scales_offset_ = place(size, scales_->scratch_bytes());
+  if (zeros_) {
+    zeros_offset_ = place(size, zeros_->scratch_bytes());
+    frame = std::max(frame, zeros_->frame_bytes());
+  }
+  workers_offset_ = size;
+  place(worker_bytes_, most_lines_ * int64_t{sizeof(float)});
+  frame_offset_ = place(worker_bytes_, frame);
+  scratch_bytes_ = workers_offset_ + threads * worker_bytes_;
+}
+
+// As the kernel reads it: of bytes with two places the first ones of 32 bytes, then the second ones.
+void TableProduct::PlaceVector(const std::byte* vector, int64_t batch, std::byte* scratch) const {
+  const GemmProblem& p = problem_;
+  const std::byte* from = vector + BatchOffset(batch, p.batch, vector_batch_strides_) * 2;
+  if (form_ == TableForm::kColumnPairs) return MoveTile(2, from, {0, depth_stride_}, scratch, {0, 1}, 1, p.k);
+  std::byte* raw = scratch + raw_offset_;
+  MoveTile(2, from, {0, depth_stride_}, raw, {0, 1}, 1, p.k);
+  for (int64_t k = 0; k < p.k; k += 2 * kTableBytes)
+    MoveTile(2, raw + k * 2, {1, 2}, scratch + k * 2, {kTableBytes, 1}, 2, kTableBytes);
+}
+
+void TableProduct::AddRows(const Task& task, float* sums) const {
+  const GemmProblem& p = problem_;
+  const int64_t places = PlacesOfRow();
+  const std::byte* codes = task.bindings[At(codes_.buffer)] + codes_.offset +
+                           BatchOffset(task.batch, p.batch, codes_.batch_strides) + codes_.form.BytesOf(task.begin);
+  TableDotTurn turn{.table = table_.data(),
+                    .stride = codes_.stride,
+                    .columns = task.count,
+                    .group = group_,
+                    .scales_stride = scales_->stride(),
+                    .sums = sums};
+  const int64_t rows = p.k / places, rows_of_group = group_ / places;
+  for (int64_t row = 0, next = 0; row < rows; row = next) {
+    // A turn is of whole groups, or of one.
+    const int64_t end = rows_of_group < turn_ ? rows : (row / rows_of_group + 1) * rows_of_group;
+    next = std::min(end, row + turn_);
+    const int64_t group = row * places / group_;
+    turn.rows = next - row;
+    turn.codes = codes + row * codes_.stride;
+    turn.vector = reinterpret_cast<const uint16_t*>(task.scratch) + row * places;
+    turn.scales = scales_->Of(task.bindings, task.scratch + scales_offset_, task.batch, group, task.begin);
+    if (zeros_) {
+      turn.zeros = reinterpret_cast<const int32_t*>(
+          zeros_->Of(task.bindings, task.scratch + zeros_offset_, task.batch, group, task.begin));
+      turn.zeros_stride = zeros_->stride();
+    }
+    dot_(turn);
+  }
+}
+
+void TableProduct::Run(std::span<std::byte* const> bindings, const std::byte* vector, std::byte* result,
+                       ThreadPool& pool, std::byte* scratch) const {
+  const GemmProblem& p = problem_;
+  const auto worker_memory = [&](int worker) { return scratch + workers_offset_ + worker * worker_bytes_; };
+  const auto frame_of = [&](int worker) { return worker_memory(worker) + frame_offset_; };
+  scales_->Compute(bindings, pool, scratch + scales_offset_, frame_of);
+  if (zeros_) zeros_->Compute(bindings, pool, scratch + zeros_offset_, frame_of);
+  const int64_t parts = CeilDiv(lines_, most_lines_);
+  for (int64_t b = 0; b < batches_; ++b) {
+    PlaceVector(vector, b, scratch);
+    std::byte* to = result + BatchOffset(b, p.batch, p.result_batch_strides) * int64_t{sizeof(float)};
+    pool.ParallelFor(parts, 1, [&](int64_t begin, int64_t end, int worker) {
+      auto* own = reinterpret_cast<float*>(worker_memory(worker));
+      for (int64_t t = begin; t < end && !IsInterrupted(); ++t) {
+        const int64_t first = t * most_lines_, count = std::min(most_lines_, lines_ - first);
+        std::memset(own, 0, static_cast<std::size_t>(count) * sizeof(float));
+        AddRows({bindings, scratch, b, first, count}, own);
+        MoveTile(4, reinterpret_cast<const std::byte*>(own), {0, 1}, to + first * line_result_stride_ * 4,
+                 {0, line_result_stride_}, 1, count);
+      }
+    });
+  }
+}
+
+}  // namespace krafla::cpu
