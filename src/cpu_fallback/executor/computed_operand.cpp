@@ -191,6 +191,12 @@ int ComputedOperand::LongestOf(Role role, int without) const {
   return out;
 }
 
+int64_t ComputedOperand::neighbours_in_depth() const {
+  for (int d = static_cast<int>(dims_.size()); d-- > 0;)
+    if (dims_[At(d)].role == Role::kDepth && dims_[At(d)].extent > 1) return dims_[At(d)].extent;
+  return 1;
+}
+
 // Those along the longest dimension lie side by side, whatever comes between them in the operand: two values of a byte
 // are not neighbours here.
 void ComputedOperand::ChooseOrderOfSums() {

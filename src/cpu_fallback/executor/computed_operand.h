@@ -41,6 +41,9 @@ class ComputedOperand {
   // Of a panel's elements: from line to line, and along the depth. One of them is 1.
   int64_t line_stride() const { return line_stride_; }
   int64_t depth_stride() const { return depth_stride_; }
+  // Places of the depth that follow each other without a change of what they have in common, as a scale, or of how they
+  // are read.
+  int64_t neighbours_in_depth() const;
   int64_t panel_bytes() const { return most_lines_ * most_depth_ * width_; }
   int64_t frame_bytes() const { return frame_bytes_; }
 

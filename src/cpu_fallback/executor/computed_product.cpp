@@ -5,8 +5,12 @@
 #include <cstring>
 
 #include "base/checked_math.h"
+#include "base/index.h"
 #include "base/interruption.h"
+#include "cpu_fallback/executor/group_factors.h"
+#include "cpu_fallback/executor/reduced_product.h"
 #include "cpu_fallback/kernels/move.h"
+#include "cpu_fallback/native/routine.h"
 #include "krafla/status.h"
 
 namespace krafla::cpu {
@@ -20,6 +24,8 @@ constexpr int64_t kSumsInTurn = 4096;
 // Elements that follow each other in memory, as many as a prefetcher needs to see them coming, and bytes of a panel,
 // which stays in the L2 cache with what is read for it.
 constexpr int64_t kNeighbours = 1024, kSmallPanel = 64 * 1024;
+// Places along the depth whose products are added up in registers: of fewer the sums of lanes take too long.
+constexpr int64_t kLeastReduced = 128;
 // Bytes of a panel of the whole depth.
 constexpr int64_t kLargePanel = 2 * 1024 * 1024;
 
@@ -78,6 +84,7 @@ Result<> ComputedProduct::MakeFew() {
   } else {
     wish.vectors = 0, wish.neighbours = kNeighbours;
     KRAFLA_ASSIGN(operand_, ComputedOperand::Make(program_, wish));
+    if (operand_.line_stride() != 1 && MakeReductions()) return {};
     way_ = Way::kSmallPanels;
     loop_ = operand_.line_stride() == 1 ? loops.by_rows : loops.by_columns;
   }
@@ -90,6 +97,24 @@ Result<> ComputedProduct::MakeFew() {
                   RoundUp(most_lines * width, 64);
   scratch_bytes_ = vector_bytes_ + threads_ * worker_bytes_;
   return {};
+}
+
+// Of lines that lie along the depth.
+bool ComputedProduct::MakeReductions() {
+  const GemmProblem& p = problem_;
+  const plan::Node& value = program_.nodes[At(program_.results[0])];
+  if (!native::HasRoutines() || p.accumulate_type != ElementType::kF32 || value.type != ElementType::kF32 ||
+      operand_.neighbours_in_depth() < kLeastReduced)
+    return false;
+  const ReducedVectors vectors{vectors_.count, vectors_.line_result_stride, vectors_.vector_result_stride};
+  auto made = MakeReducedProduct(program_, is_rhs_, p, vectors, program_.buffers, threads_);
+  if (!made) return false;
+  reductions_ = std::move(*made);
+  way_ = Way::kReductions;
+  const int width = StorageBytes(ElementType::kF32);
+  vector_bytes_ = RoundUp(batches_ * vectors_.count * p.k * width, 64) + RoundUp(p.k * StorageBytes(vectors_.type), 64);
+  scratch_bytes_ = vector_bytes_ + reductions_->scratch_bytes();
+  return true;
 }
 
 Result<> ComputedProduct::MakeMany() {
@@ -126,24 +151,15 @@ ComputedProduct::PanelProduct ComputedProduct::ProductWith(int64_t lines) const 
   return out;
 }
 
-Dims ComputedProduct::BatchIndex(int64_t b) const {
-  Dims out(problem_.batch.size(), 0);
-  for (std::size_t d = out.size(); d-- > 0;) {
-    out[d] = b % problem_.batch[d];
-    b /= problem_.batch[d];
-  }
-  return out;
-}
-
 Result<> ComputedProduct::Run(std::span<std::byte* const> bindings, const std::byte* other, std::byte* result,
                               ThreadPool& pool, std::byte* scratch) const {
   if (way_ == Way::kLargePanels) return RunMany(bindings, other, result, pool, scratch);
+  if (way_ == Way::kReductions) return RunReductions(bindings, other, result, pool, scratch);
   RunFew(bindings, other, result, pool, scratch);
   return {};
 }
 
-void ComputedProduct::RunFew(std::span<std::byte* const> bindings, const std::byte* other, std::byte* result,
-                             ThreadPool& pool, std::byte* scratch) const {
+void ComputedProduct::WidenVectors(const std::byte* other, std::byte* scratch) const {
   const GemmProblem& p = problem_;
   const ElementType sum = p.accumulate_type;
   const int width = StorageBytes(sum), vector_width = StorageBytes(vectors_.type);
@@ -156,6 +172,22 @@ void ComputedProduct::RunFew(std::span<std::byte* const> bindings, const std::by
       WidenElements(vectors_.type, sum, raw, scratch + (b * vectors_.count + v) * p.k * width, p.k);
     }
   }
+}
+
+Result<> ComputedProduct::RunReductions(std::span<std::byte* const> bindings, const std::byte* other, std::byte* result,
+                                        ThreadPool& pool, std::byte* scratch) const {
+  WidenVectors(other, scratch);
+  std::vector<std::byte*> all(bindings.begin(), bindings.end());
+  all.push_back(scratch);
+  all.push_back(result);
+  return reductions_->Run(all, pool, scratch + vector_bytes_);
+}
+
+void ComputedProduct::RunFew(std::span<std::byte* const> bindings, const std::byte* other, std::byte* result,
+                             ThreadPool& pool, std::byte* scratch) const {
+  const GemmProblem& p = problem_;
+  const int width = StorageBytes(p.accumulate_type);
+  WidenVectors(other, scratch);
   const int64_t parts = std::ssize(operand_.lines()), room = operand_.most_lines();
   pool.ParallelFor(batches_ * parts, 1, [&](int64_t begin, int64_t end, int worker) {
     std::byte* frame = scratch + vector_bytes_ + worker * worker_bytes_;
@@ -164,7 +196,7 @@ void ComputedProduct::RunFew(std::span<std::byte* const> bindings, const std::by
     for (int64_t t = begin; t < end && !IsInterrupted(); ++t) {
       const int64_t b = t / parts;
       const ComputedOperand::Part& lines = operand_.lines()[static_cast<std::size_t>(t % parts)];
-      const Dims batch = BatchIndex(b);
+      const Dims batch = BatchIndex(b, p.batch);
       const std::byte* vectors = scratch + b * vectors_.count * p.k * width;
       std::memset(sums, 0, static_cast<std::size_t>(room * vectors_.count * width));
       if (way_ == Way::kSums) {
@@ -213,7 +245,7 @@ Result<> ComputedProduct::RunMany(std::span<std::byte* const> bindings, const st
   const int64_t frame_bytes = RoundUp(operand_.frame_bytes(), 64);
   const ComputedOperand::Part& depth = operand_.depths()[0];
   for (int64_t b = 0; b < batches_; ++b) {
-    const Dims batch = BatchIndex(b);
+    const Dims batch = BatchIndex(b, p.batch);
     const std::byte* vectors = other + BatchOffset(b, p.batch, batch_strides) * vector_width;
     for (const ComputedOperand::Part& lines : operand_.lines()) {
       if (IsInterrupted()) return {};

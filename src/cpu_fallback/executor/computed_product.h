@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with an operand that is computed where it is read. Products of few rows (or columns) go through small panels
-// of it, each thread through its own, with the loops of products with vectors. Others take it in panels of the whole
-// depth, one after the other, which all threads compute and then multiply.
+// of it, each thread through its own, with the loops of products with vectors, or through registers alone: as sums of
+// lines side by side, or as reductions of lines that lie along the depth. Others take it in panels of the whole depth,
+// one after the other, which all threads compute and then multiply.
 #pragma once
 
 #include <memory>
 #include <optional>
 
 #include "cpu_fallback/executor/computed_operand.h"
+#include "cpu_fallback/executor/cpu_kernel.h"
 #include "cpu_fallback/executor/onednn.h"
 #include "cpu_fallback/kernels/gemv.h"
 #include "plan/kernel_plan.h"
@@ -38,16 +40,19 @@ class ComputedProduct {
   };
 
   Result<> MakeFew();
+  bool MakeReductions();
   Result<> MakeMany();
   PanelProduct ProductWith(int64_t lines) const;
+  // Widens the vectors to the sums' type, behind each other.
+  void WidenVectors(const std::byte* other, std::byte* scratch) const;
+  Result<> RunReductions(std::span<std::byte* const> bindings, const std::byte* other, std::byte* result,
+                         ThreadPool& pool, std::byte* scratch) const;
   void RunFew(std::span<std::byte* const> bindings, const std::byte* other, std::byte* result, ThreadPool& pool,
               std::byte* scratch) const;
   void AddPanels(std::byte* frame, std::span<const int64_t> batch, const ComputedOperand::Part& lines,
                  const std::byte* vectors, std::byte* sums) const;
   Result<> RunMany(std::span<std::byte* const> bindings, const std::byte* other, std::byte* result, ThreadPool& pool,
                    std::byte* scratch) const;
-  // The indices of batch `b` along the batch's dimensions.
-  Dims BatchIndex(int64_t b) const;
 
   GemmProblem problem_;
   plan::ElementProgram program_;
@@ -56,10 +61,11 @@ class ComputedProduct {
   int64_t batches_ = 1;
   Vectors vectors_;
   ComputedOperand operand_;
-  enum class Way : uint8_t { kLargePanels, kSmallPanels, kSums } way_ = Way::kLargePanels;
+  enum class Way : uint8_t { kLargePanels, kSmallPanels, kSums, kReductions } way_ = Way::kLargePanels;
   // Of few vectors.
   GemvLoops::VectorFn loop_ = nullptr;
   int64_t vector_bytes_ = 0, worker_bytes_ = 0;
+  std::unique_ptr<CpuKernel> reductions_;
   // Of many, by the kind of lines.
   std::array<PanelProduct, 2> products_;
   int64_t panel_bytes_ = 0, product_bytes_ = 0;
