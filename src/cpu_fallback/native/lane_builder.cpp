@@ -132,9 +132,8 @@ std::optional<Value> LaneBuilder::Apply(const BlockKey& key, uint64_t bits, std:
     case NodeOp::kDecode: {
       const int code = As(operands[0], ElementType::kU32).node;
       if (StorageBytes(key.storage) == 2) return Widen(Add(LaneOp::kTruncate, ElementType::kU16, code), key.storage);
-      const MiniFloat* format = ByteFormat(key.storage);
-      if (format == nullptr) return std::nullopt;
-      return Decoded(code, *format);
+      if (ByteFormat(key.storage) == nullptr) return std::nullopt;
+      return Decoded(code, key.storage);
     }
     case NodeOp::kReducePrecision: {
       if (key.type != ElementType::kF32) return std::nullopt;

@@ -83,7 +83,7 @@ class LaneBuilder {
   std::optional<Value> Converted(ElementType to, Value x);
   std::optional<Value> Rounded(Value x, ElementType storage);
   std::optional<Value> DecodedAsHalf(int code, const MiniFloat& format);
-  Value Decoded(int code, const MiniFloat& format);
+  Value Decoded(int code, ElementType storage);
   Value RoundedToOdd(Value x);
   int RoundedToBf16(int x);
   bool HasShortNans(int id, int depth = 4) const;

@@ -144,17 +144,27 @@ std::optional<LaneBuilder::Value> LaneBuilder::DecodedAsHalf(int code, const Min
   return Value{Bitcast(Add(LaneOp::kOr, u, Bitcast(number, u), with), f), Nans::kSigned};
 }
 
-// `code`: a u32.
-LaneBuilder::Value LaneBuilder::Decoded(int code, const MiniFloat& format) {
-  const std::optional<Value> as_half = DecodedAsHalf(code, format);
-  const Value out = as_half ? *as_half : Value{DecodeFrom(*this, code, format)};
+// `code`: a u8, or a u32 of so much.
+LaneBuilder::Value LaneBuilder::Decoded(int code, ElementType storage) {
+  const MiniFloat& format = *FindMiniFloat(storage);
+  const bool has_tables = HasByteShuffles() && lanes_ == 0 && format.has_sign() && format.magnitude_bits() == 7 &&
+                          format.specials != FloatSpecials::kNegZeroNan;
+  Value out;
+  if (has_tables) {
+    const int byte = TypeOf(code) == ElementType::kU8 ? code : Add(LaneOp::kTruncate, ElementType::kU8, code);
+    out = Value{Add({LaneOp::kByteToFloat, ElementType::kF32, byte, -1, -1, static_cast<uint64_t>(storage)})};
+  } else {
+    const int word = TypeOf(code) == ElementType::kU8 ? Add(LaneOp::kExtend, ElementType::kU32, code) : code;
+    const std::optional<Value> as_half = DecodedAsHalf(word, format);
+    out = as_half ? *as_half : Value{DecodeFrom(*this, word, format)};
+  }
   fits_bf16_.insert(out.node);
   return out;
 }
 
 std::optional<LaneBuilder::Value> LaneBuilder::Widen(int stored, ElementType storage) {
   const ElementType f = ElementType::kF32, u = ElementType::kU32;
-  if (const MiniFloat* format = ByteFormat(storage)) return Decoded(Add(LaneOp::kExtend, u, stored), *format);
+  if (ByteFormat(storage) != nullptr) return Decoded(stored, storage);
   if (storage == ElementType::kF16) { return Value{Add(LaneOp::kHalfToFloat, f, stored), Nans::kSigned}; }
   if (storage == ElementType::kBF16)
     return Value{Bitcast(Add(LaneOp::kShl, u, Add(LaneOp::kExtend, u, stored), Constant(u, 16)), f)};

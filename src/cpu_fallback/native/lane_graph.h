@@ -65,6 +65,7 @@ enum class LaneOp : uint8_t {
   kFloatToFloat,   // between f32 and f64; of a NaN: a NaN of its sign
   kHalfToFloat,    // u16, the bits of an f16, to f32; of a NaN: a NaN of its sign
   kFloatToHalf,    // and back, rounded to nearest even
+  kByteToFloat,    // u8, the bits of a float of type number bits, seven below its sign, to f32. Where HasByteShuffles
   kRoundToBf16,  // f32 to the nearest number of bf16, to even; a NaN whose lower half is zero stays one. AVX-512 alone
   kLookup,       // the entry of table number bits that a's lower four bits name, of 32 bits, 16 lanes a vector. AVX-512
                  // alone

@@ -145,6 +145,7 @@ void Avx2Emitter::EmitNode(int id) {
     case LaneOp::kQuotient:
     case LaneOp::kRoundToBf16:
     case LaneOp::kLookup:
+    case LaneOp::kByteToFloat:
     case LaneOp::kPopcount:
     case LaneOp::kClz: return;  // CanEmit says no
     case LaneOp::kEq:

@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 
+#include "cpu_fallback/native/x86_byte_table.h"
 #include "cpu_fallback/native/x86_emitter.h"
 #include "numerics/nan.h"
 
@@ -80,12 +81,8 @@ class Avx512Emitter {
     steps_ = graph_.ColumnSteps();
     FindRowValues();
     HoistConstants();
-    if (graph_.adds_pairs || std::ranges::any_of(graph_.streams, [](const LaneStream& s) {
-          return s.kind == LaneStream::Kind::kInterleaved && s.width == 1;
-        })) {
-      all_lanes_ = cc_.newKq();
-      Emit(Inst::kIdKxnorq, all_lanes_, all_lanes_, all_lanes_);
-    }
+    all_lanes_ = cc_.newKq();
+    Emit(Inst::kIdKxnorq, all_lanes_, all_lanes_, all_lanes_);
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
       if (used_[i] && graph_.nodes[i].op == LaneOp::kUniform) LoadOne(static_cast<int>(i));
     HoistTables();
@@ -205,6 +202,8 @@ class Avx512Emitter {
   void HoistConstants();
   void HoistTables();
   x86::Vec LoadTable(const LaneTable& table, const x86::Vec& places);
+  // Of floats of a byte (x86_avx512_bytes.cpp).
+  ByteTable LoadByteTable(uint64_t type);
   static constexpr std::array<uint32_t, 4> kRoundingWords = {0x00010000, 0x7fff, 0x00010001, 0xffff0000};
   x86::Vec RoundingWord(std::size_t number) {
     return rounding_words_.empty() ? LoadConstant(kRoundingWords[number], 4) : rounding_words_[number];
@@ -522,6 +521,7 @@ class Avx512Emitter {
   void EmitConversion(int id);
   void EmitFloatToInt(int id);
   void EmitRoundToBf16(int id);
+  void EmitByteToFloat(int id);
   void EmitMaskOp(int id);
   // out = op(a, b).
   void Binary(int id, InstId op, bool commutes) {
@@ -585,6 +585,7 @@ class Avx512Emitter {
   std::map<std::pair<std::size_t, std::size_t>, std::pair<x86::Vec, x86::Vec>> pair_loads_;
   x86::Vec low_columns_, high_columns_;
   bool is_paired_ = false;
+  std::map<uint64_t, ByteTable> byte_tables_;      // by type, made before the loop
   std::vector<x86::Vec> tables_, rounding_words_;  // of lookups and roundings, made before the loop
   std::size_t vector_ = 0;                         // the one that is being made
   std::vector<bool> fixed_;                        // hoisted constants

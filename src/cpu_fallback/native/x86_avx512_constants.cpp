@@ -39,6 +39,9 @@ void Avx512Emitter::HoistTables() {
     tables_.push_back(table.stream < 0 ? entries : LoadTable(table, entries));
   }
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+    const LaneNode& n = graph_.nodes[i];
+    if (used_[i] && n.op == LaneOp::kByteToFloat && !byte_tables_.contains(n.bits))
+      byte_tables_.emplace(n.bits, LoadByteTable(n.bits));
     if (!used_[i] || graph_.nodes[i].op != LaneOp::kRoundToBf16 || !rounding_words_.empty()) continue;
     for (const uint32_t word : kRoundingWords) rounding_words_.push_back(LoadConstant(word, 4));
   }

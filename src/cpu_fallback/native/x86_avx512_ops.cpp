@@ -105,6 +105,7 @@ void Avx512Emitter::EmitNode(int id) {
     case LaneOp::kFloatToHalf: return EmitConversion(id);
     case LaneOp::kFloatToInt: return EmitFloatToInt(id);
     case LaneOp::kRoundToBf16: return EmitRoundToBf16(id);
+    case LaneOp::kByteToFloat: return EmitByteToFloat(id);
     case LaneOp::kLookup: {
       const x86::Vec v = NewOf(n.type);
       // Of all sixteen entries, however many lanes there are.
@@ -183,6 +184,7 @@ void Avx512Emitter::EmitMaskOp(int id) {
     case LaneOp::kFloatToFloat:
     case LaneOp::kHalfToFloat:
     case LaneOp::kFloatToHalf:
+    case LaneOp::kByteToFloat:
     case LaneOp::kRoundToBf16:
     case LaneOp::kLookup:
     case LaneOp::kSettle:
@@ -462,6 +464,7 @@ void Avx512Emitter::EmitConversion(int id) {
     case LaneOp::kSelect:
     case LaneOp::kBitcast:
     case LaneOp::kFloatToInt:
+    case LaneOp::kByteToFloat:
     case LaneOp::kRoundToBf16:
     case LaneOp::kLookup:
     case LaneOp::kSettle:

@@ -11,7 +11,7 @@ namespace krafla::cpu::native {
 // A number with at most the bits of a bf16's.
 bool Avx512Emitter::FitsBf16(int id) const {
   const LaneNode& n = At(id);
-  if (n.op == LaneOp::kRoundToBf16) return true;
+  if (n.op == LaneOp::kRoundToBf16 || n.op == LaneOp::kByteToFloat) return true;
   if (n.op == LaneOp::kLookup) {
     const LaneTable& table = graph_.tables[n.bits];
     if (table.stream >= 0) return table.storage == ElementType::kBF16;

@@ -51,6 +51,7 @@ bool HasAvx2For(const LaneGraph& graph, const LaneNode& n) {
     case LaneOp::kScale:
     case LaneOp::kRoundToBf16:
     case LaneOp::kLookup:
+    case LaneOp::kByteToFloat:
     case LaneOp::kFixedLoad:
     case LaneOp::kFixedStore:
     case LaneOp::kSpread:
