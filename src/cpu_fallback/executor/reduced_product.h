@@ -16,7 +16,7 @@ struct ReducedVectors {
 };
 
 // `program`: of the operand, which is the right one of `problem` or else its left one; sums are f32. The kernel's
-// bindings are those of `bindings`, then the vectors and the result.
+// bindings are those of `buffers`, then the vectors and the result.
 KernelResult MakeReducedProduct(const plan::ElementProgram& program, bool is_rhs, const GemmProblem& problem,
                                 const ReducedVectors& vectors, std::span<const plan::ProgramBuffer> buffers,
                                 int threads);
