@@ -238,8 +238,10 @@ TEST(OrderKernelTest, Scatters) {
           ProgramBuilder b({});
           const ElementType c = plan::ComputeType(type);
           NodeId old = b.Param(c, 0, 0), update = b.Param(c, 1, 0);
-          // A difference stands for what is no plain op.
-          if (op == Opcode::kSubtract) old = b.Hlo(Opcode::kAdd, type, {old, old});
+          // A difference stands for what is no plain op, and has two values at once.
+          if (op == Opcode::kSubtract)
+            old = b.Hlo(Opcode::kMaximum, type,
+                        {b.Hlo(Opcode::kAdd, type, {old, old}), b.Hlo(Opcode::kAdd, type, {update, update})});
           b.AddResult(op ? b.Hlo(*op, type, {old, update}) : update);
           s.combiner.combiner = std::move(b).Finish();
           std::vector<int64_t> indices;

@@ -40,6 +40,8 @@ void RowGather::FindWindow(const ElementProgram& program, int column, NodeId ins
   const plan::Store& store = program.stores[0];
   const auto node = [&](NodeId id) -> const Node& { return program.nodes[static_cast<std::size_t>(id)]; };
   const NodeId value = inside == kNoNode ? store.node : node(store.node).operands[1];
+  // Of longer rows the copies are what takes time.
+  if (columns_ * width_ >= static_cast<int64_t>(kLeastCopiedRow)) return;
   int d = column - 1;
   while (d >= 0 && dims[static_cast<std::size_t>(d)] == 1) --d;
   if (d < 0 || (inside != kNoNode && ((node(inside).depends >> d) & 1))) return;
@@ -141,6 +143,10 @@ void RowGather::CopyRows(const std::byte* memory, int64_t n, std::span<std::byte
   if (!fill_) {
     const int64_t from_row = from_stride_ * width_, to_row = to_stride_ * width_;
     const auto each = [&](auto copy) {
+      if (rows_ == 1) {
+        for (int64_t i = 0; i < n; ++i) copy(target(i), source(i));
+        return;
+      }
       for (int64_t i = 0; i < n; ++i) {
         std::byte* t = target(i);
         const std::byte* f = source(i);
@@ -153,7 +159,6 @@ void RowGather::CopyRows(const std::byte* memory, int64_t n, std::span<std::byte
       return each([&](std::byte* t, const std::byte* f) { CopyOverlapping<16>(t, f, bytes); });
     if (bytes > 32 && bytes < kLeastCopiedRow)
       return each([&](std::byte* t, const std::byte* f) { CopyOverlapping<32>(t, f, bytes); });
-    if (rows_ > 1) return each([&](std::byte* t, const std::byte* f) { std::memcpy(t, f, bytes); });
     if (bytes >= kLeastCopiedRow && bytes <= kMostCopiedRow) {
       const auto places = [](const BlockProgram::Value& v) {
         return RowPlaces{reinterpret_cast<const int32_t*>(v.data), v.is_uniform ? 0 : 1};

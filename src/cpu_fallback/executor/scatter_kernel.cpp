@@ -194,7 +194,8 @@ KernelResult ScatterRun::Make(const plan::ScatterKernel& body) {
     out->widen_.push_back(FindWiden(t));
     out->narrow_.push_back(FindNarrow(t));
   }
-  const int64_t most = std::min(out->run_, kMostElements);
+  // Single elements are combined as many at once as there are places.
+  const int64_t most = out->run_ == 1 ? kStarts : std::min(out->run_, kMostElements);
   KRAFLA_ASSIGN(out->combiner_, BlockProgram::Compile(body.combiner.combiner, {.tile = {.rows = 1, .columns = most},
                                                                                .params_are_arrays = true}));
   out->scratch_bytes_ = RoundUp(out->combiner_.frame_bytes(), 64) +

@@ -47,6 +47,7 @@ struct ProductOp : AsTheyAre {
 };
 template <class T>
 struct MaxOp : AsTheyAre {
+  static constexpr bool kTakesLarger = true;
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE V Do(D d, V x, V y) {
     if constexpr (std::is_floating_point_v<T>) {
@@ -58,6 +59,7 @@ struct MaxOp : AsTheyAre {
 };
 template <class T>
 struct MinOp : AsTheyAre {
+  static constexpr bool kTakesLarger = false;
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE V Do(D d, V x, V y) {
     if constexpr (std::is_floating_point_v<T>) {
@@ -161,6 +163,11 @@ struct ExtremumOfBits {
 // One value of each operation on plain numbers, by a vector of one.
 template <class T, class F>
 HWY_INLINE T Combine(T x, T y) {
+  // Nearly always one is larger; then there are no NaNs and no zeros of two signs to look for.
+  if constexpr (std::is_floating_point_v<T> && requires { F::kTakesLarger; }) {
+    if (x < y || y < x) [[likely]]
+      return (x < y) == F::kTakesLarger ? y : x;
+  }
   const hn::CappedTag<T, 1> d;
   return hn::GetLane(F::Do(d, hn::Set(d, x), hn::Set(d, y)));
 }

@@ -31,7 +31,25 @@ HWY_INLINE void FoldDense(const T* const* arrays, int64_t offset, std::size_t n,
   hn::StoreN(value, d, to + c, n - c);
 }
 
-constexpr std::size_t kFewAtOnce = 2;  // numbers that are combined sooner one by one
+// Elements 2 to 4 apart from number c on: loads of elements side by side, of which the first one is taken. The last
+// ones' others may lie behind the array.
+template <class F, class D, class T = hn::TFromD<D>>
+HWY_INLINE void FoldEveryNth(D d, const T* const* arrays, int64_t count, int64_t offset, int64_t stride, std::size_t n,
+                             T* HWY_RESTRICT to, std::size_t& c) {
+  const std::size_t lanes = hn::Lanes(d);
+  for (; c + lanes < n; c += lanes) {
+    auto value = hn::LoadU(d, to + c);
+    for (int64_t k = 0; k < count; ++k) {
+      const T* at = arrays[k] + offset + stride * static_cast<int64_t>(c);
+      [[maybe_unused]] hn::Vec<D> x, y, z, w;
+      if (stride == 2) hn::LoadInterleaved2(d, at, x, y);
+      else if (stride == 3) hn::LoadInterleaved3(d, at, x, y, z);
+      else hn::LoadInterleaved4(d, at, x, y, z, w);
+      value = F::Do(d, value, x);
+    }
+    hn::StoreU(value, d, to + c);
+  }
+}
 
 template <class T, class F>
 HWY_INLINE void FoldStrided(const T* const* arrays, int64_t count, int64_t offset, int64_t stride, std::size_t n,
@@ -41,40 +59,13 @@ HWY_INLINE void FoldStrided(const T* const* arrays, int64_t count, int64_t offse
   std::size_t c = 0;
   if constexpr (sizeof(T) >= 4) {
     if (stride >= 2 && stride <= 4) {
-      // Loads of elements side by side, of which the first one is taken: the last ones' others may lie behind the
-      // array.
-      for (; c + lanes < n; c += lanes) {
-        auto value = hn::LoadU(d, to + c);
-        for (int64_t k = 0; k < count; ++k) {
-          const T* at = arrays[k] + offset + stride * static_cast<int64_t>(c);
-          [[maybe_unused]] hn::Vec<decltype(d)> x, y, z, w;
-          if (stride == 2) hn::LoadInterleaved2(d, at, x, y);
-          else if (stride == 3) hn::LoadInterleaved3(d, at, x, y, z);
-          else hn::LoadInterleaved4(d, at, x, y, z, w);
-          value = F::Do(d, value, x);
-        }
-        hn::StoreU(value, d, to + c);
-      }
+      FoldEveryNth<F>(d, arrays, count, offset, stride, n, to, c);
+      // What is left of a row in shorter vectors.
+      FoldEveryNth<F>(hn::CappedTag<T, 32 / sizeof(T)>(), arrays, count, offset, stride, n, to, c);
+      FoldEveryNth<F>(hn::CappedTag<T, 16 / sizeof(T)>(), arrays, count, offset, stride, n, to, c);
     } else if (stride == 0 && count == 1) {
       const auto constant = hn::Set(d, arrays[0][offset]);
       for (; c + lanes <= n; c += lanes) hn::StoreU(F::Do(d, hn::LoadU(d, to + c), constant), d, to + c);
-    }
-  }
-  if constexpr (sizeof(T) >= 4) {
-    // The last ones from where each lies.
-    if (n - c > kFewAtOnce && stride < INT32_MAX / 64) {
-      const hn::RebindToSigned<decltype(d)> di;
-      using Index = hn::TFromD<decltype(di)>;
-      const auto places = hn::Mul(hn::Iota(di, 0), hn::Set(di, static_cast<Index>(stride)));
-      for (; c < n; c += lanes) {
-        const std::size_t left = std::min(lanes, n - c);
-        auto value = hn::LoadN(d, to + c, left);
-        for (int64_t k = 0; k < count; ++k)
-          value =
-              F::Do(d, value, hn::GatherIndexN(d, arrays[k] + offset + stride * static_cast<int64_t>(c), places, left));
-        hn::StoreN(value, d, to + c, left);
-      }
-      return;
     }
   }
   for (; c < n; ++c)

@@ -253,7 +253,8 @@ int LaneBuilder::QuotientBelow2To31(int x, uint64_t divisor) {
 // divisor, shifted, and one more where that is negative (Warren, "Hacker's Delight", 2002, chapter 10).
 int LaneBuilder::SignedQuotient(int x, int32_t divisor) {
   const ElementType s = ElementType::kS32, u = ElementType::kU32;
-  const uint64_t size = divisor < 0 ? uint64_t{0} - static_cast<uint64_t>(int64_t{divisor}) : static_cast<uint64_t>(divisor);
+  const uint64_t size =
+      divisor < 0 ? uint64_t{0} - static_cast<uint64_t>(int64_t{divisor}) : static_cast<uint64_t>(divisor);
   const uint64_t last = (uint64_t{1} << 31) + (divisor < 0 ? 1 : 0);
   const uint64_t largest = last - 1 - last % size;  // of one remainder below a multiple
   int power = 32;

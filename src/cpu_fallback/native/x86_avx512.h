@@ -349,24 +349,7 @@ class Avx512Emitter {
     const int shift = std::countr_zero(static_cast<unsigned>(graph_.streams[stream].width));
     return x86::ptr(bases_[stream], index_, static_cast<uint32_t>(shift), Ahead() * graph_.streams[stream].width);
   }
-  // One value in all lanes.
-  void LoadOne(int id) {
-    const LaneNode& n = At(id);
-    const x86::Mem from = x86::ptr(bases_[n.bits]);
-    if (n.type == ElementType::kPred) {
-      const x86::Gp bits = cc_.newUInt64();
-      cc_.movzx(bits.r32(), x86::byte_ptr(bases_[n.bits]));
-      cc_.neg(bits);
-      const x86::KReg k = cc_.newKq();
-      cc_.kmovq(k, bits);
-      return Set(id, k);
-    }
-    const int width = WidthOf(n.type);
-    const x86::Vec v = ValueOf(id).is_set ? ValueOf(id).v : NewVector(width);
-    Emit(OfWidth(width, Inst::kIdVpbroadcastb, Inst::kIdVpbroadcastw, Inst::kIdVpbroadcastd, Inst::kIdVpbroadcastq), v,
-         from);
-    Set(id, v);
-  }
+  void LoadOne(int id);  // one value in all lanes
   void StartRamp(int id) {
     const LaneNode& n = At(id);
     std::array<int32_t, 16> steps{};

@@ -77,6 +77,24 @@ void Avx512Emitter::EmitRowValues() {
   }
 }
 
+void Avx512Emitter::LoadOne(int id) {
+  const LaneNode& n = At(id);
+  const x86::Mem from = x86::ptr(bases_[n.bits]);
+  if (n.type == ElementType::kPred) {
+    const x86::Gp bits = cc_.newUInt64();
+    cc_.movzx(bits.r32(), x86::byte_ptr(bases_[n.bits]));
+    cc_.neg(bits);
+    const x86::KReg k = cc_.newKq();
+    cc_.kmovq(k, bits);
+    return Set(id, k);
+  }
+  const int width = WidthOf(n.type);
+  const x86::Vec v = ValueOf(id).is_set ? ValueOf(id).v : NewVector(width);
+  Emit(OfWidth(width, Inst::kIdVpbroadcastb, Inst::kIdVpbroadcastw, Inst::kIdVpbroadcastd, Inst::kIdVpbroadcastq), v,
+       from);
+  Set(id, v);
+}
+
 void Avx512Emitter::SetLoaded(int id, const x86::Vec& v) {
   if (At(id).type != ElementType::kPred) return Set(id, v);
   const x86::KReg k = cc_.newKq();
