@@ -184,7 +184,11 @@ void ModulePlanner::PlaceUpdated(Scope& scope, int piece, const Instruction& upd
       bool temporary =
           plan_.allocations[static_cast<std::size_t>(source.allocation)].kind == Allocation::Kind::kArena &&
           scope.maker.contains(from);
-      if (temporary && !scope.IsResult(from) && !ReadAfter(scope, from, piece) &&
+      // One array that is given twice can be updated in place once.
+      bool free = true;
+      for (std::size_t other = 0; other < k; ++other)
+        free = free && !(SliceOf(scope, {&update, static_cast<int>(other)}) == source);
+      if (temporary && free && !scope.IsResult(from) && !ReadAfter(scope, from, piece) &&
           !ReadsWhileUpdating(scope, piece, from) && OnlyNameOf(scope, from, source))
         scope.Place(made, source);
     }
