@@ -276,7 +276,15 @@ Outputs OnIf(Call& c) {
     const XlaOp p = Parameter(inner.get(), 0, tuple, "values");
     Scope scope = Inside(c, inner.get());
     Bind(scope, captures, p, 0);
-    const Outputs out = OpsOf(inner.get(), c.importer.EmitGraph(graph, scope));
+    Outputs out;
+    try {
+      out = OpsOf(inner.get(), c.importer.EmitGraph(graph, scope));
+    } catch (const Refusal& refusal) {
+      Refuse(
+          "{} Which branch is taken depends on the inputs: if on a number such as a sampling rate, `krafla import "
+          "--value NAME=NUMBER` makes it a constant, and the other branch is not read.",
+          refusal.status.message());
+    }
     shapes.push_back(TupleOf(out));
     return Need(inner->Build(Tuple(inner.get(), out)));
   };
