@@ -5,6 +5,8 @@
 #
 #   scripts/cross.sh aarch64 [--check-only]   Linux on arm64, under qemu
 #   scripts/cross.sh windows [--check-only]   Windows on x86-64, under wine
+#   scripts/cross.sh x86-64                   build/release under qemu, as processors without AVX-512 and VNNI (Haswell)
+#                                             and without AVX (Nehalem) would run it; on the CPU alone
 #
 # The archive is what scripts/portable.sh builds; with --check-only it is the last one. Nothing of this machine changes:
 # emulators and drivers, Debian 13's, are unpacked below .cache/cross where this machine has none (0.8 GB for arm64, 0.7
@@ -15,9 +17,9 @@ cd "$(dirname "$0")/.."
 
 target=${1:-}
 case "$target" in
-  aarch64|windows) shift ;;
+  aarch64|windows|x86-64) shift ;;
   -h|--help) sed -n '3,/^[^#]/{s/^# \{0,1\}//p}' "$0"; exit 0 ;;
-  *) echo "cross.sh: aarch64 or windows is expected, not '$target' (try --help)" >&2; exit 2 ;;
+  *) echo "cross.sh: aarch64, windows or x86-64 is expected, not '$target' (try --help)" >&2; exit 2 ;;
 esac
 cross=$PWD/.cache/cross
 say() { printf 'cross: %s\n' "$*" >&2; }
@@ -52,7 +54,34 @@ unpack() {
 }
 
 mkdir -p "$cross" build
+failed=0 checked=''
+check() { # WHAT COMMAND..: its last line says how many cases passed
+  local what=$1 line; shift
+  line=$("$@" | tail -1) || true
+  say "$what: $line"
+  checked+="$what: $line; "
+  case "$line" in
+    [1-9]*' passed, 0 failed, 0 skipped') ;;
+    *) failed=1 ;;
+  esac
+}
 case "$target" in
+  x86-64)
+    [ -x build/release/krafla ] || { say "there is no build/release/krafla: scripts/test.sh builds it"; exit 1; }
+    emulator=$(command -v qemu-x86_64 || true)
+    if [ -z "$emulator" ]; then
+      unpack install amd64 qemu qemu-user
+      emulator=$cross/qemu/usr/bin/qemu-x86_64
+    fi
+    for processor in Haswell Nehalem; do
+      check "tests/models as $processor" "$emulator" -cpu "$processor" build/release/krafla check tests/models -d cpu --quiet
+      if [ -n "${KRAFLA_CORPUS:-}" ]; then
+        check "operations as $processor" "$emulator" -cpu "$processor" build/release/krafla check "$KRAFLA_CORPUS/ops" -d cpu --quiet
+      fi
+    done 2> >(grep -v "TCG doesn't support" >&2)
+    printf '%s %s\n' "$(date -u +%FT%TZ)" "$checked" >"build/checked-$target"
+    exit $failed
+    ;;
   aarch64)
     unpack install arm64 arm64 libc6 libvulkan1 mesa-vulkan-drivers
     emulator=$(command -v qemu-aarch64 || true)
@@ -95,17 +124,6 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 tar xf "$archive" -C "$work" --strip-components=1
 
-failed=0 checked=''
-check() { # WHAT COMMAND..: its last line says how many cases passed
-  local what=$1 line; shift
-  line=$("$@" | tail -1) || true
-  say "$what: $line"
-  checked+="$what: $line; "
-  case "$line" in
-    [1-9]*' passed, 0 failed, 0 skipped') ;;
-    *) failed=1 ;;
-  esac
-}
 check 'tests/models on the CPU' run "$work/$program" check tests/models -d cpu --quiet
 if [ -n "$(run "$work/$program" devices -q 2>/dev/null | grep vulkan || true)" ]; then
   for models in "${on_vulkan[@]}"; do
