@@ -11,8 +11,8 @@ void Avx512Emitter::EmitNode(int id) {
   const int width = WidthOf(n.type);
   const bool is_float = IsFloat(n.type), is_double = n.type == ElementType::kF64, is_signed = IsSigned(n.type);
   if (n.op >= LaneOp::kFixedLoad) return EmitPlaceOp(id);
-  if (n.type == ElementType::kPred && n.op != LaneOp::kLoad && n.op != LaneOp::kUniform && n.op != LaneOp::kRow &&
-      n.op != LaneOp::kConstant && (n.op < LaneOp::kEq || n.op > LaneOp::kLe))
+  if (n.type == ElementType::kPred && n.op != LaneOp::kLoad && n.op != LaneOp::kGather && n.op != LaneOp::kUniform &&
+      n.op != LaneOp::kRow && n.op != LaneOp::kConstant && (n.op < LaneOp::kEq || n.op > LaneOp::kLe))
     return EmitMaskOp(id);
   switch (n.op) {
     case LaneOp::kConstant:
