@@ -133,7 +133,8 @@ else
   say "not run on Vulkan: $target finds no device here"
 fi
 # The C interface of the library, by a program that is linked with it. Its own check is its exit code.
-frames=$work/${library%/*}/frames$([ "$target" = windows ] && printf .exe)
+frames=$work/${library%/*}/frames
+if [ "$target" = windows ]; then frames=$frames.exe; fi
 "$compiler" -std=c99 -O1 -I"$work/include" examples/c/frames.c -o "$frames" -L"$work/lib" -lkrafla
 libraries=$work/lib
 if run "$frames" examples/digits/model/module.hlo 20 >"$work/frames" 2>&1; then
