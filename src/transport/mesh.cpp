@@ -95,10 +95,8 @@ void Mesh::Serve() {
       Beat();
       for (std::size_t i = 0; i < ranks.size(); ++i) {
         Peer& p = At(ranks[i]);
-        bool is_alive = true;
-        if (entries[i].can_write) is_alive = WriteTo(p);
-        if (is_alive && entries[i].can_read) is_alive = ReadFrom(p);
-        if (!is_alive) EndOf(ranks[i]);
+        if (entries[i].can_read && ReadFrom(p) == Read::kEnd) EndOf(ranks[i]);
+        else if (entries[i].can_write && !WriteTo(p)) EndOf(ranks[i]);
       }
       tell = std::exchange(call_on_failure_, false);
     }
@@ -140,8 +138,7 @@ bool Mesh::WriteTo(Peer& p) {
   return true;
 }
 
-// False: the other end is gone.
-bool Mesh::ReadFrom(Peer& p) {
+Mesh::Read Mesh::ReadFrom(Peer& p) {
   // Others want their turn too.
   for (int reads = 0; reads < 64; ++reads) {
     int64_t got = 0;
@@ -150,19 +147,19 @@ bool Mesh::ReadFrom(Peer& p) {
                             sizeof(Header) - p.header_read);
       if (got > 0) p.header_read += static_cast<std::size_t>(got);
       if (p.header_read == sizeof(Header)) {
-        if (p.header.bytes > kMaxMessage) return false;
+        if (p.header.bytes > kMaxMessage) return Read::kEnd;
         BeginBody(p);
       }
     } else {
       got = os::ReceiveSome(p.connection, p.to.data() + p.body_read, p.to.size() - p.body_read);
       if (got > 0) p.body_read += static_cast<std::size_t>(got);
     }
-    if (got == os::kAgain) return true;
-    if (got <= 0) return false;
+    if (got == os::kAgain) return Read::kAll;
+    if (got <= 0) return Read::kEnd;
     p.heard = Clock::now();
     if (p.header_read == sizeof(Header) && p.body_read == p.to.size()) Deliver(p);
   }
-  return true;
+  return Read::kSome;
 }
 
 void Mesh::BeginBody(Peer& p) {
@@ -219,8 +216,10 @@ void Mesh::Deliver(Peer& p) {
   changed_.notify_all();
 }
 
+// A connection also breaks where something is written to one that has said goodbye and closed it, which may lie unread.
 void Mesh::EndOf(int rank) {
   Peer& p = At(rank);
+  while (ReadFrom(p) == Read::kSome) {}
   os::CloseFile(std::exchange(p.connection, -1));
   for (Letter& l : p.out)
     if (l.done != nullptr) *l.done = true;

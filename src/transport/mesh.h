@@ -122,7 +122,8 @@ class Mesh {
   void Serve();
   void Beat();
   bool WriteTo(Peer& peer);
-  bool ReadFrom(Peer& peer);
+  enum class Read { kSome, kAll, kEnd };  // more may lie there; all is read that has come; no more comes
+  Read ReadFrom(Peer& peer);
   void BeginBody(Peer& peer);
   void Deliver(Peer& peer);
   void Enqueue(Peer& peer, Letter letter);

@@ -15,6 +15,7 @@
 
 #include "base/sockets.h"
 #include "base/system.h"
+#include "transport/mesh.h"
 
 namespace krafla::transport {
 namespace {
@@ -202,6 +203,56 @@ TEST(SharedWindows, AreReadBeforeTheyAreWrittenAgain) {
       (*windows)->Leave(own, members);
     }
   });
+}
+
+struct Ends {
+  int own = -1, other = -1;
+};
+
+Ends Connected() {
+  const std::string name = Format("krafla-test-{}-{}", os::ProcessId(), Clock::now().time_since_epoch().count());
+  const int listener = os::ListenLocally(name, 1);
+  const int own = os::ConnectLocally(name);
+  const int other = os::AcceptFrom(listener, 1000);
+  os::CloseFile(listener);
+  return {own, other};
+}
+
+// What a rank says when it leaves the program, as it lies on the wire.
+std::string Goodbye() {
+  const Ends ends = Connected();
+  { const Mesh leaves(1, {"rank 0", "rank 1"}, {ends.own, -1}, std::chrono::hours(1), [] {}); }
+  std::string out(1 << 16, '\0');
+  std::size_t bytes = 0;
+  for (int64_t got; (got = os::ReceiveSome(ends.other, out.data() + bytes, out.size() - bytes)) > 0;)
+    bytes += static_cast<std::size_t>(got);
+  os::CloseFile(ends.other);
+  out.resize(bytes);
+  return out;
+}
+
+// A rank that has said goodbye and closed its connection has not failed, even where something was on its way to it.
+TEST(Mesh, GoodbyesAreHeardWhileSomethingIsSent) {
+  const std::string goodbye = Goodbye();
+  ASSERT_FALSE(goodbye.empty());
+  const std::vector<std::byte> large(std::size_t{16} << 20);
+  const Outgoing send{.rank = 1, .key = {.kind = 1}, .bytes = large};
+  for (const bool leaves_with_a_word : {true, false}) {
+    const Ends ends = Connected();
+    ASSERT_GE(ends.other, 0);
+    Mesh mesh(0, {"rank 0", "rank 1"}, {-1, ends.own}, std::chrono::hours(1), [] {});
+    std::thread other([&] {
+      std::this_thread::sleep_for(milliseconds(50));
+      if (leaves_with_a_word) { EXPECT_TRUE(os::SendAll(ends.other, goodbye.data(), goodbye.size(), 1000)); }
+      os::CloseFile(ends.other);
+    });
+    const auto outcome = mesh.Exchange(std::span(&send, 1), {}, {Clock::now() + std::chrono::seconds(20)});
+    other.join();
+    EXPECT_TRUE(mesh.HasLeft(1));
+    EXPECT_EQ(mesh.failed(), !leaves_with_a_word);
+    EXPECT_TRUE(outcome);  // what was sent is gone; who waits for something of the other hears of the failure
+    EXPECT_EQ(mesh.Exchange({}, {}, {Clock::now()}).has_value(), leaves_with_a_word);
+  }
 }
 
 TEST(Bootstrap, RefusesWhatIsNoCoordinator) {
