@@ -47,7 +47,7 @@ stage_dev() { scripts/test.sh --preset dev; }
 stage_clang() { scripts/test.sh --preset clang; }
 stage_asan() { scripts/test.sh --preset asan; }
 # The others find no race, and the networks take hours.
-stage_tsan() { scripts/test.sh --preset tsan --without-jax -R '^(base|threads|cpu_fallback|collectives|api|pjrt)$'; }
+stage_tsan() { scripts/test.sh --preset tsan --without-jax -R '^(base|threads|cpu_fallback|collectives|transport|api|pjrt)$'; }
 # Programs in each form that a fuzzer reads, in build/fuzz/seeds/FORM.
 fuzz_seeds() {
   local seeds=build/fuzz/seeds file form

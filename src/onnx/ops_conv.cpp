@@ -93,9 +93,10 @@ Outputs OnConvTranspose(Call& c) {
     if (shape || same) {
       const int64_t want = shape ? (*shape)[i] : dims[i + 2] * strides[i];
       const int64_t all = (dims[i + 2] - 1) * strides[i] + extra[i] + reach + 1 - want;
-      low = mode == "SAME_UPPER" ? all / 2 : all - all / 2;
+      // Of an odd padding the smaller half goes to the beginning by SAME_UPPER alone; what a result is larger than the
+      // windows reach lies at its end.
+      low = all < 0 ? 0 : mode == "SAME_UPPER" ? all / 2 : all - all / 2;
       high = all - low;
-      if (shape && !same) low = all / 2, high = all - all / 2;
     } else if (mode == "VALID") low = high = 0;
     padding.emplace_back(reach - low, reach - high + extra[i]);
   }

@@ -33,7 +33,7 @@ Bounds BoundsOf(ElementType type) {
 XlaOp Spread(XlaOp scale, const Ints& dims, int64_t axis, int64_t block) {
   const Ints have = DimsOf(scale);
   if (Volume(have) == 1) return BroadcastTo(Reshape(scale, {}), dims);
-  if (have.size() == 1) return AlongAxis(scale, dims, Axis(axis, static_cast<int64_t>(dims.size())));
+  if (have.size() == 1 && block == 0) return AlongAxis(scale, dims, Axis(axis, static_cast<int64_t>(dims.size())));
   if (have.size() != dims.size() || block <= 0) Reject("The scale has {} dimensions.", have.size());
   const auto at = static_cast<std::size_t>(Axis(axis, static_cast<int64_t>(dims.size())));
   Ints wide, places, flat = have;

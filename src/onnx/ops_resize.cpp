@@ -24,21 +24,22 @@ struct Taps {
   bool outside = false;
 };
 
+// In f32, as ONNX Runtime has it: where rounding down decides, 6 / 1.2f is 5. Sizes are those of the arrays, which
+// PyTorch means too; the standard's own implementation leaves a size that a scale gives unrounded here.
 double SourceOf(const Settings& s, const AxisPlan& a, int64_t x) {
-  // A size that is not rounded, as the standard's own implementation has it.
-  const auto at = static_cast<double>(x), in = static_cast<double>(a.in), out = a.scale * in;
-  if (s.coordinates == "asymmetric") return at / a.scale;
-  if (s.coordinates == "align_corners") return out > 1 ? at * (in - 1) / (out - 1) : 0;
-  if (s.coordinates == "pytorch_half_pixel") return out > 1 ? (at + 0.5) / a.scale - 0.5 : 0;
-  if (s.coordinates == "tf_half_pixel_for_nn") return (at + 0.5) / a.scale;
-  if (s.coordinates == "tf_crop_and_resize")
-    return out > 1 ? a.roi_first * (in - 1) + at * (a.roi_last - a.roi_first) * (in - 1) / (out - 1)
-                   : 0.5 * (a.roi_first + a.roi_last) * (in - 1);
-  if (s.coordinates == "half_pixel_symmetric") {
-    const double adjustment = static_cast<double>(a.out) / out, centre = in / 2;
-    return centre * (1 - adjustment) + (at + 0.5) / a.scale - 0.5;
+  const auto at = static_cast<float>(x), in = static_cast<float>(a.in), out = static_cast<float>(a.out),
+             scale = static_cast<float>(a.scale);
+  if (s.coordinates == "asymmetric") return at / scale;
+  if (s.coordinates == "align_corners") return a.out > 1 ? at * (in - 1) / (out - 1) : 0;
+  if (s.coordinates == "pytorch_half_pixel") return a.out > 1 ? (at + 0.5F) / scale - 0.5F : 0;
+  if (s.coordinates == "tf_half_pixel_for_nn") return (at + 0.5F) / scale;
+  if (s.coordinates == "tf_crop_and_resize") {
+    const auto first = static_cast<float>(a.roi_first), last = static_cast<float>(a.roi_last);
+    return a.out > 1 ? first * (in - 1) + at * (last - first) * (in - 1) / (out - 1) : 0.5F * (first + last) * (in - 1);
   }
-  if (s.coordinates == "half_pixel") return (at + 0.5) / a.scale - 0.5;
+  if (s.coordinates == "half_pixel_symmetric")
+    return in / 2 * (1 - out / (scale * in)) + (at + 0.5F) / scale - 0.5F;
+  if (s.coordinates == "half_pixel") return (at + 0.5F) / scale - 0.5F;
   Refuse("The coordinate mode '{}' is unknown.", s.coordinates);
 }
 double Rounded(const std::string& mode, double x) {
@@ -101,6 +102,7 @@ XlaOp Repeated(XlaOp x, int64_t axis, int64_t times) {
 
 XlaOp ResizeAxis(XlaOp x, int64_t axis, const std::vector<Taps>& taps) {
   const int64_t in = ShapeOf(x).dim(axis), out = static_cast<int64_t>(taps.size());
+  if (out == 0) return SliceInDim(x, 0, 0, 1, axis);
   std::size_t most = 0;
   for (const Taps& t : taps) most = std::max(most, t.places.size());
   if (most == 1 && std::ranges::all_of(taps, [](const Taps& t) { return t.weights[0] == 1; })) {
@@ -169,7 +171,8 @@ std::vector<AxisPlan> PlanAxes(Call& c, const Settings& s, const Ints& dims, std
     if (scales.size() != axes.size()) Reject("It has {} scales for {} axes.", scales.size(), axes.size());
     for (std::size_t i = 0; i < axes.size(); ++i) {
       AxisPlan& a = plan[static_cast<std::size_t>(axes[i])];
-      const double size = std::floor(static_cast<double>(a.in) * scales[i]);
+      // In f32 too: three times 5/3 are 5.
+      const auto size = static_cast<double>(std::floor(static_cast<float>(a.in) * static_cast<float>(scales[i])));
       if (!(scales[i] > 0 && size < 1e9)) Reject("A scale of {}.", scales[i]);
       a.out = static_cast<int64_t>(size);
       a.scale = scales[i];

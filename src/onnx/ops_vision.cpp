@@ -156,7 +156,8 @@ Outputs OnGridSample(Call& c) {
     const auto n = static_cast<double>(size);
     XlaOp out = s.align ? Mul(Add(at, Like(at, 1)), Like(at, (n - 1) / 2))
                         : Mul(Sub(Mul(Add(at, Like(at, 1)), Like(at, n)), Like(at, 1)), Like(at, 0.5));
-    if (s.padding == "border") out = ClampTo(out, 0, n - 1);
+    // The sixteen neighbours of a cubic sample are clamped and reflected each, the place itself is not.
+    if (s.padding == "border" && s.mode != "cubic") out = ClampTo(out, 0, n - 1);
     if (s.padding == "reflection" && s.mode != "cubic")
       out = s.align ? Sampler::Reflected(out, 0, n - 1) : ClampTo(Sampler::Reflected(out, -0.5, n - 0.5), 0, n - 1);
     return out;
