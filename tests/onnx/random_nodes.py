@@ -17,6 +17,7 @@ class Node:
     results: int = 1
     weights: frozenset = frozenset()  # the numbers of the inputs that the model holds
     domain: str = ""
+    by_reference: bool = False  # ONNX Runtime has no such operator
     steps: int = 0  # by how much integers may differ, where roundings of sums decide
 
     def __post_init__(self):
@@ -186,8 +187,21 @@ def Resize(rng):
 def GridSample(rng):
     a = {"mode": pick(rng, "linear", "nearest", "cubic"), "padding_mode": pick(rng, "zeros", "border", "reflection"),
          "align_corners": int(rng.integers(2))}
-    n, x = int(rng.integers(1, 3)), sizes(rng, 2, 2, 8)
-    return Node("GridSample", [floats(rng, n, 3, *x), floats(rng, n, *sizes(rng, 2), 2)], a, 20)
+    n, rank = int(rng.integers(1, 3)), 2 if a["mode"] == "cubic" else pick(rng, 2, 3)
+    return Node("GridSample", [floats(rng, n, 3, *sizes(rng, rank, 2, 8)), floats(rng, n, *sizes(rng, rank, 1, 6), rank)], a, 20)
+
+
+@draws
+def DeformConv(rng):
+    groups, parts = int(rng.integers(1, 3)), int(rng.integers(1, 3))
+    channels, features = groups * parts * int(rng.integers(1, 3)), groups * int(rng.integers(1, 3))
+    x, k = sizes(rng, 2, 4, 8), sizes(rng, 2, 1, 4)
+    strides, dilations, pads = sizes(rng, 2, 1, 3), sizes(rng, 2, 1, 2), ints(rng, 0, 2, 4)
+    out = [(s + int(pads[i] + pads[i + 2]) - dilations[i] * (k[i] - 1) - 1) // strides[i] + 1 for i, s in enumerate(x)]
+    inputs = [floats(rng, 2, channels, *x), floats(rng, features, channels // groups, *k), floats(rng, 2, parts * k[0] * k[1] * 2, *out),
+              floats(rng, features) if flip(rng) else None, rng.random((2, parts * k[0] * k[1], *out)).astype(np.float32) if flip(rng) else None]
+    a = {"strides": strides, "dilations": dilations, "pads": [int(p) for p in pads], "group": groups, "offset_group": parts, "kernel_shape": k}
+    return Node("DeformConv", inputs, a, 19, by_reference=True)
 
 
 @draws
