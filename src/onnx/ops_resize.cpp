@@ -37,8 +37,7 @@ double SourceOf(const Settings& s, const AxisPlan& a, int64_t x) {
     const auto first = static_cast<float>(a.roi_first), last = static_cast<float>(a.roi_last);
     return a.out > 1 ? first * (in - 1) + at * (last - first) * (in - 1) / (out - 1) : 0.5F * (first + last) * (in - 1);
   }
-  if (s.coordinates == "half_pixel_symmetric")
-    return in / 2 * (1 - out / (scale * in)) + (at + 0.5F) / scale - 0.5F;
+  if (s.coordinates == "half_pixel_symmetric") return in / 2 * (1 - out / (scale * in)) + (at + 0.5F) / scale - 0.5F;
   if (s.coordinates == "half_pixel") return (at + 0.5F) / scale - 0.5F;
   Refuse("The coordinate mode '{}' is unknown.", s.coordinates);
 }

@@ -194,8 +194,8 @@ Outputs OnDeformConv(Call& c) {
     Reject("It convolves {} and {} dimensions.", d.size(), kernel.size());
   const std::size_t rank = d.size() - 2;
   const Ints size(kernel.begin() + 2, kernel.end()), out(o.begin() + 2, o.end());
-  const Ints strides = c.List("strides").value_or(Ints(rank, 1)), dilations = c.List("dilations").value_or(Ints(rank, 1)),
-             pads = c.List("pads").value_or(Ints(2 * rank, 0));
+  const Ints strides = c.List("strides").value_or(Ints(rank, 1)),
+             dilations = c.List("dilations").value_or(Ints(rank, 1)), pads = c.List("pads").value_or(Ints(2 * rank, 0));
   if (strides.size() != rank || dilations.size() != rank || pads.size() != 2 * rank)
     Reject("Its attributes are of wrong lengths.");
   const int64_t groups = c.Int("group", 1), parts = c.Int("offset_group", 1), elements = Volume(size),
@@ -218,9 +218,9 @@ Outputs OnDeformConv(Call& c) {
       for (int64_t q = 0; q < points; ++q) {
         DelinearizeIndex(e, size, k);
         DelinearizeIndex(q, out, p);
-        base[static_cast<std::size_t>(e * points + q)] =
-            static_cast<double>(p[i]) * static_cast<double>(strides[i]) - static_cast<double>(pads[i]) +
-            static_cast<double>(k[i]) * static_cast<double>(dilations[i]);
+        base[static_cast<std::size_t>(e * points + q)] = static_cast<double>(p[i]) * static_cast<double>(strides[i]) -
+                                                         static_cast<double>(pads[i]) +
+                                                         static_cast<double>(k[i]) * static_cast<double>(dilations[i]);
       }
     const auto axis = static_cast<int64_t>(i);
     const XlaOp own = Reshape(SliceInDim(moved, axis, axis + 1, 1, 2), {n, elements, points});

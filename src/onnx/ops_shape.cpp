@@ -154,7 +154,8 @@ Outputs OnSlice(Call& c) {
     }
     // Backwards: the same elements forwards, then reversed.
     // A start before the array is its first element, as the standard has it; NumPy begins with none.
-    const int64_t from = size == 0 ? -1 : place(starts[i], 0, size - 1), to = std::min(from, place(ends[i], -1, size - 1));
+    const int64_t from = size == 0 ? -1 : place(starts[i], 0, size - 1),
+                  to = std::min(from, place(ends[i], -1, size - 1));
     const int64_t back = std::min<int64_t>(-step, std::max<int64_t>(size, 1)), count = (from - to + back - 1) / back;
     first[axis] = count == 0 ? 0 : from - (count - 1) * back;
     limit[axis] = count == 0 ? 0 : from + 1;

@@ -221,7 +221,9 @@ Ends Connected() {
 // What a rank says when it leaves the program, as it lies on the wire.
 std::string Goodbye() {
   const Ends ends = Connected();
-  { const Mesh leaves(1, {"rank 0", "rank 1"}, {ends.own, -1}, std::chrono::hours(1), [] {}); }
+  {
+    const Mesh leaves(1, {"rank 0", "rank 1"}, {ends.own, -1}, std::chrono::hours(1), [] {});
+  }
   std::string out(1 << 16, '\0');
   std::size_t bytes = 0;
   for (int64_t got; (got = os::ReceiveSome(ends.other, out.data() + bytes, out.size() - bytes)) > 0;)
