@@ -56,12 +56,40 @@ XlaOp BroadcastTo(XlaOp x, std::span<const int64_t> dims) {
     const int64_t place = i + rank - shape.rank(), to = dims[static_cast<std::size_t>(place)];
     if (shape.dim(i) != to && shape.dim(i) != 1)
       Reject("{} does not broadcast to size {} in dimension {}.", shape.ToString(false), to, place);
+    if (shape.IsDynamicDim(i) && shape.dim(i) != to)
+      Refuse("{} cannot be repeated to size {}, as its own depends on the data.", shape.ToString(false), to);
     if (shape.dim(i) == 1 && to != 1) continue;
     kept.push_back(shape.dim(i));
     places.push_back(place);
   }
-  if (kept.size() != static_cast<std::size_t>(shape.rank())) x = Reshape(x, kept);
+  if (kept.size() != static_cast<std::size_t>(shape.rank())) x = Reshaped(x, kept);
   return BroadcastInDim(x, Ints(dims.begin(), dims.end()), places);
+}
+XlaOp Reshaped(XlaOp x, std::span<const int64_t> dims) {
+  const Shape shape = ShapeOf(x);
+  if (!shape.IsDynamic()) return Reshape(x, Ints(dims.begin(), dims.end()));
+  struct Sized {
+    int64_t to;
+    XlaOp size;
+  };
+  std::vector<Sized> sizes;
+  int64_t before = 1;
+  for (int64_t d = 0; d < shape.rank(); before *= shape.dim(d++)) {
+    if (!shape.IsDynamicDim(d)) continue;
+    int64_t to = 0, product = 1;
+    const auto rank = static_cast<int64_t>(dims.size());
+    auto dim = [&](int64_t i) { return dims[static_cast<std::size_t>(i)]; };
+    while (to < rank && (product < before || dim(to) != shape.dim(d))) product *= dim(to++);
+    if (to == rank || product != before)
+      Refuse("{} cannot be reshaped, as a dimension that is joined or split has a size that depends on the data.",
+             shape.ToString(false));
+    sizes.push_back({to, GetDimensionSize(x, d)});
+  }
+  for (int64_t d = 0; d < shape.rank(); ++d)
+    if (shape.IsDynamicDim(d)) x = RemoveDynamicDimension(x, d);
+  x = Reshape(x, Ints(dims.begin(), dims.end()));
+  for (const Sized& one : sizes) x = SetDimensionSize(x, one.size, one.to);
+  return x;
 }
 void Meet(XlaOp& a, XlaOp& b) {
   const Ints x = DimsOf(a), y = DimsOf(b);

@@ -109,6 +109,8 @@ inline Ints DimsOf(XlaOp x) { return DimsOf(ShapeOf(x)); }
 Ints Range(int64_t first, int64_t last);
 int64_t Volume(std::span<const int64_t> dims);
 Shape MakeShape(ElementType type, std::span<const int64_t> dims);
+// A reshape under which dimensions of run-time sizes stay; of those that are joined or split the size would be unknown.
+XlaOp Reshaped(XlaOp x, std::span<const int64_t> dims);
 // NumPy's rule, in both directions.
 Ints BroadcastDims(std::span<const int64_t> a, std::span<const int64_t> b);
 XlaOp BroadcastTo(XlaOp x, std::span<const int64_t> dims);

@@ -42,6 +42,29 @@ const OpRow* FindOp(std::string_view domain, std::string_view name, int64_t opse
   return nullptr;
 }
 
+// Operators that take arrays of which a dimension has a run-time size, as NonMaxSuppression makes them: XlaBuilder gives
+// their results such dimensions, and they ask for no size.
+constexpr std::string_view kTakeRunTimeSizes[] = {
+    "Abs",     "Acos",      "Acosh",      "Add",        "And",        "Asin",     "Asinh",
+    "Atan",    "Atanh",     "BitwiseAnd", "BitwiseNot", "BitwiseOr",  "Cast",     "Ceil",
+    "Celu",    "Clip",      "Compress",   "Concat",     "Cos",        "Cosh",     "Div",
+    "Elu",     "Equal",     "Erf",        "Exp",        "Floor",      "Gather",   "GatherND",
+    "Gelu",    "Greater",   "GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity", "IsInf",
+    "IsNaN",   "LeakyRelu", "Less",       "LessOrEqual", "Log",       "Max",      "Min",
+    "Mish",    "Mod",       "Mul",        "Neg",        "NonMaxSuppression", "NonZero",    "Not",      "Or",
+    "Pow",     "Reciprocal", "ReduceMax", "ReduceMin",  "ReduceProd", "ReduceSum", "Relu",
+    "Reshape", "Round",     "Selu",       "Shape",      "Sigmoid",    "Sign",     "Sin",
+    "Sinh",    "Slice",     "Softplus",   "Softsign",   "Sqrt",       "Squeeze",  "Sub",
+    "Sum",     "Tan",       "Tanh",       "Transpose",  "Unsqueeze",  "Where",    "Xor"};
+
+void RefuseRunTimeSizes(const Node& node, const std::vector<const Value*>& inputs) {
+  if (node.domain.empty() && std::ranges::find(kTakeRunTimeSizes, node.op_type) != std::end(kTakeRunTimeSizes)) return;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i] != nullptr && inputs[i]->shape.IsDynamic())
+      Refuse("Input {} ('{}') is {}, of a size that depends on the data, which the operator is not supported for.", i,
+             node.inputs[i], inputs[i]->shape.ToString(false));
+}
+
 std::string FullName(const Node& node) { return node.domain.empty() ? node.op_type : node.domain + "." + node.op_type; }
 
 bool IsSmall(const Shape& shape) { return shape.element_count() <= kFoldedElements; }
@@ -89,8 +112,12 @@ std::vector<std::string> Importer::Captured(const Graph& graph, const Scope& sco
   std::set<std::string> seen;
   for (std::string& name : uses)
     if (const Value* value = FindValue(scope, name);
-        value != nullptr && value->literal == nullptr && !value->failed && seen.insert(name).second)
+        value != nullptr && value->literal == nullptr && !value->failed && seen.insert(name).second) {
+      if (value->shape.IsDynamic())
+        Refuse("Its graph takes '{}', which is {}, of a size that depends on the data.", name,
+               value->shape.ToString(false));
       out.push_back(std::move(name));
+    }
   return out;
 }
 
@@ -132,7 +159,10 @@ std::optional<std::vector<Value>> ComputeAtOnce(Call& call, XlaBuilder& aside, O
   if (!results) return std::nullopt;
   std::size_t next = 0;
   for (std::size_t i = 0; i < ops.size(); ++i)
-    if (!ops[i].IsUninitialized()) out[i].literal = std::make_shared<Literal>(std::move(results->elements()[next++]));
+    if (!ops[i].IsUninitialized()) {
+      out[i].literal = std::make_shared<Literal>(std::move(results->elements()[next++]));
+      out[i].shape = out[i].literal->shape();  // sizes that the values decide are known now
+    }
   return out;
 }
 }  // namespace
@@ -224,6 +254,7 @@ void Importer::EmitNode(const Node& node, Scope& scope) {
   if (std::ranges::any_of(inputs, [](const Value* value) { return value != nullptr && value->failed; }))
     return Fail(node, scope);
   if (is_function) return EmitFunction(*function, node, scope);
+  RefuseRunTimeSizes(node, inputs);
   scope.builder->SetOpMetadata({.op_type = FullName(node), .op_name = node.name, .source_file = {}, .source_line = 0});
   std::vector<Value> results = RunOperator(node, version, row->function, inputs, scope);
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {

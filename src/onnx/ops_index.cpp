@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gather, scatter, and what counts elements.
+// Gather and scatter.
 #include <algorithm>
-#include <map>
-#include <numeric>
 
 #include "onnx/call.h"
 
@@ -19,15 +17,19 @@ Outputs OnGather(Call& c) {
       if (at < -size || at >= size) Reject("The index {} is outside of {} elements.", at, size);
       if (at < 0) at += size;
     }
-    if (!places.empty()) {
+    if (!places.empty() && !shape.IsDynamicDim(axis)) {
       Ints out = DimsOf(shape);
       const Ints index = DimsOf(c.ShapeOf(1));
       out.erase(out.begin() + axis);
       out.insert(out.begin() + axis, index.begin(), index.end());
-      return {Reshape(TakeAt(x, axis, places), out)};
+      return {Reshaped(TakeAt(x, axis, places), out)};
     }
   }
-  return {TakeAlong(x, WrapIndices(c.In(1), size), axis)};
+  const XlaOp indices = c.In(1);
+  if (!shape.IsDynamicDim(axis)) return {TakeAlong(x, WrapIndices(indices, size), axis)};
+  const XlaOp from_end = Add(indices, Convert(GetDimensionSize(x, axis), TypeOf(indices)));
+  return {TakeAlong(RemoveDynamicDimension(x, axis),
+                    IsSigned(TypeOf(indices)) ? Select(Lt(indices, Like(indices, 0)), from_end, indices) : indices, axis)};
 }
 namespace {
 // The full index of each element of `indices`, with `axis` taken from them: [..., rank].
@@ -67,6 +69,7 @@ Outputs OnGatherNd(Call& c) {
   const int64_t batch = c.Int("batch_dims", 0), index_rank = static_cast<int64_t>(index.size());
   if (index.empty() || batch < 0 || batch >= index_rank || index.back() > shape.rank() - batch)
     Reject("The indices do not fit the data.");
+  if (shape.IsDynamic()) Refuse("The size of {} depends on the data.", shape.ToString(false));
   points = WrapPoints(points, shape, batch);
   GatherDimensionNumbers numbers;
   Dims sizes;
@@ -144,77 +147,6 @@ Outputs OnOneHot(Call& c) {
   const XlaOp values = c.In(2);
   const XlaOp off = Reshape(SliceInDim(values, 0, 1, 1, 0), {}), on = Reshape(SliceInDim(values, 1, 2, 1, 0), {});
   return {Select(hit, BroadcastTo(on, dims), BroadcastTo(off, dims))};
-}
-
-// --- results whose size depends on the values: of known values only ----------------------------------------------
-
-Outputs OnNonZero(Call& c) {
-  const Literal& x = c.Known(0, "whose elements are counted");
-  const std::vector<double> numbers = NumbersOf(x);
-  const int64_t rank = x.shape().rank();
-  Ints found;
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    if (numbers[i] != 0) found.push_back(static_cast<int64_t>(i));
-  const auto count = static_cast<int64_t>(found.size());
-  Ints out(static_cast<std::size_t>(rank * count)), at(static_cast<std::size_t>(rank));
-  for (std::size_t k = 0; k < found.size(); ++k) {
-    DelinearizeIndex(found[k], x.shape().dims(), at);
-    for (std::size_t d = 0; d < at.size(); ++d) out[d * found.size() + k] = at[d];
-  }
-  return {ConstantLiteral(c.b, LiteralUtil::CreateFromArray<int64_t>(out, {rank, count}))};
-}
-Outputs OnCompress(Call& c) {
-  XlaOp x = c.In(0);
-  int64_t axis = 0;
-  if (c.Find("axis") == nullptr) x = Reshape(x, {Volume(DimsOf(x))});
-  else axis = Axis(c.Int("axis"), RankOf(x));
-  Ints places;
-  const std::vector<double> keep = c.KnownNumbers(1, "the condition");
-  for (std::size_t i = 0; i < keep.size(); ++i)
-    if (keep[i] != 0) places.push_back(static_cast<int64_t>(i));
-  if (!places.empty() && places.back() >= ShapeOf(x).dim(axis)) Reject("The condition is longer than the dimension.");
-  return {TakeAt(x, axis, places)};
-}
-Outputs OnUnique(Call& c) {
-  const Literal& x = c.Known(0, "whose elements are counted");
-  const Shape& shape = x.shape();
-  const std::vector<double> numbers = NumbersOf(x);
-  // Rows along the axis; without one, elements.
-  const bool flat = c.Find("axis") == nullptr;
-  const int64_t axis = flat ? 0 : Axis(c.Int("axis"), shape.rank());
-  const int64_t count = flat ? shape.element_count() : shape.dim(axis);
-  std::vector<std::vector<double>> rows(static_cast<std::size_t>(count));
-  Ints at(static_cast<std::size_t>(shape.rank()));
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    if (flat) {
-      rows[i].push_back(numbers[i]);
-      continue;
-    }
-    DelinearizeIndex(static_cast<int64_t>(i), shape.dims(), at);
-    rows[static_cast<std::size_t>(at[static_cast<std::size_t>(axis)])].push_back(numbers[i]);
-  }
-  std::map<std::vector<double>, int64_t> numbered;
-  Ints first, inverse, counts;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    auto [entry, is_new] = numbered.emplace(rows[i], static_cast<int64_t>(first.size()));
-    if (is_new) first.push_back(static_cast<int64_t>(i)), counts.push_back(0);
-    inverse.push_back(entry->second);
-    ++counts[static_cast<std::size_t>(entry->second)];
-  }
-  if (c.Int("sorted", 1) != 0) {
-    Ints place(first.size()), new_first, new_counts;
-    for (const auto& [row, old] : numbered) {
-      place[static_cast<std::size_t>(old)] = static_cast<int64_t>(new_first.size());
-      new_first.push_back(first[static_cast<std::size_t>(old)]);
-      new_counts.push_back(counts[static_cast<std::size_t>(old)]);
-    }
-    for (int64_t& i : inverse) i = place[static_cast<std::size_t>(i)];
-    first = new_first;
-    counts = new_counts;
-  }
-  XlaOp data = c.In(0);
-  if (flat) data = Reshape(data, {shape.element_count()});
-  return {TakeAt(data, axis, first), IntList(c.b, first), IntList(c.b, inverse), IntList(c.b, counts)};
 }
 
 }  // namespace krafla::onnx

@@ -32,6 +32,11 @@ Outputs OnShape(Call& c) {
   const auto rank = static_cast<int64_t>(dims.size());
   auto bound = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank); };
   const int64_t first = bound(c.Int("start", 0)), last = std::max(first, bound(c.Int("end", rank)));
+  if (c.ShapeOf(0).IsDynamic()) {
+    Outputs sizes;
+    for (int64_t d = first; d < last; ++d) sizes.push_back(Reshape(Convert(GetDimensionSize(c.In(0), d), S64), {1}));
+    if (!sizes.empty()) return {ConcatInDim(c.b, sizes, 0)};
+  }
   return {
       IntList(c.b, std::span(dims).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first)))};
 }
@@ -53,7 +58,7 @@ Outputs OnReshape(Call& c) {
   }
   for (int64_t d : to) rest = d == -1 ? rest : Volume(Ints{rest, d});
   if (open >= 0) to[static_cast<std::size_t>(open)] = rest == 0 ? 0 : Volume(from) / rest;
-  return {Reshape(c.In(0), to)};
+  return {Reshaped(c.In(0), to)};
 }
 Outputs OnFlatten(Call& c) {
   const Ints from = DimsOf(c.ShapeOf(0));
@@ -82,7 +87,7 @@ Outputs OnSqueeze(Call& c) {
   for (std::size_t i = 0; i < from.size(); ++i)
     if (!drop[i]) to.push_back(from[i]);
     else if (from[i] != 1) Reject("Dimension {} of size {} cannot be squeezed.", i, from[i]);
-  return {Reshape(c.In(0), to)};
+  return {Reshaped(c.In(0), to)};
 }
 Outputs OnUnsqueeze(Call& c) {
   Ints dims = DimsOf(c.ShapeOf(0));
@@ -96,7 +101,7 @@ Outputs OnUnsqueeze(Call& c) {
     if (axis > static_cast<int64_t>(dims.size())) Reject("The axes are given twice.");
     dims.insert(dims.begin() + axis, 1);
   }
-  return {Reshape(c.In(0), dims)};
+  return {Reshaped(c.In(0), dims)};
 }
 Outputs OnConcat(Call& c) {
   Outputs parts;
@@ -126,9 +131,34 @@ Outputs OnSplit(Call& c) {
   }
   return out;
 }
-Outputs OnSlice(Call& c) {
+namespace {
+// As many elements from the beginning as an input says that is not known while importing.
+Outputs FirstOnes(Call& c) {
   XlaOp x = c.In(0);
-  const Ints dims = DimsOf(x);
+  const Ints starts = c.KnownInts(1, "starts"), steps = c.Has(4) ? c.KnownInts(4, "steps") : Ints(starts.size(), 1);
+  const Ints axes = c.Has(3) ? c.KnownInts(3, "axes") : Range(0, static_cast<int64_t>(starts.size()));
+  const XlaOp ends = Convert(c.In(2), S64);
+  const auto count = static_cast<int64_t>(starts.size());
+  if (std::ranges::any_of(starts, [](int64_t at) { return at != 0; }) ||
+      std::ranges::any_of(steps, [](int64_t step) { return step != 1; }) || axes.size() != starts.size() ||
+      steps.size() != starts.size() || DimsOf(ends) != Ints{count})
+    Refuse("Where its ends depend on the data, a part from the beginning alone is supported.");
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t axis = Axis(axes[static_cast<std::size_t>(i)], RankOf(x));
+    const XlaOp size = Convert(GetDimensionSize(x, axis), S64), end = Reshape(SliceInDim(ends, i, i + 1, 1, 0), {});
+    const XlaOp zero = Like(end, 0);
+    const XlaOp limit = Clamp(zero, Select(Lt(end, zero), Add(end, size), end), size);
+    if (ShapeOf(x).IsDynamicDim(axis)) x = RemoveDynamicDimension(x, axis);
+    x = SetDimensionSize(x, Convert(limit, S32), axis);
+  }
+  return {x};
+}
+}  // namespace
+Outputs OnSlice(Call& c) {
+  if (c.opset >= 10 && c.Has(2) && !c.IsKnown(2)) return FirstOnes(c);
+  XlaOp x = c.In(0);
+  const Shape shape = ShapeOf(x);
+  const Ints dims = DimsOf(shape);
   const bool by_inputs = c.opset >= 10;
   auto list = [&](std::size_t input, const char* attribute) -> std::optional<Ints> {
     if (!by_inputs) return c.List(attribute);
@@ -145,6 +175,9 @@ Outputs OnSlice(Call& c) {
     const auto axis = static_cast<std::size_t>(Axis(axes[i], static_cast<int64_t>(dims.size())));
     const int64_t size = dims[axis], step = steps[i];
     if (step == 0 || step == INT64_MIN) Reject("The step is {}.", step);
+    if (shape.IsDynamicDim(static_cast<int64_t>(axis)) && (step != 1 || starts[i] != 0 || ends[i] < 0))
+      Refuse("Of {} a part from the beginning alone is supported, as its size depends on the data.",
+             shape.ToString(false));
     auto place = [&](int64_t at, int64_t low, int64_t high) { return std::clamp(at < 0 ? at + size : at, low, high); };
     if (step > 0) {
       first[axis] = place(starts[i], 0, size);
@@ -162,7 +195,16 @@ Outputs OnSlice(Call& c) {
     stride[axis] = back;
     reversed.push_back(static_cast<int64_t>(axis));
   }
+  Outputs sizes(dims.size());
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    const auto axis = static_cast<int64_t>(d);
+    if (!shape.IsDynamicDim(axis) || limit[d] == dims[d]) continue;
+    sizes[d] = Min(GetDimensionSize(x, axis), Number(c.b, S32, static_cast<double>(limit[d])));
+    x = RemoveDynamicDimension(x, axis);
+  }
   x = Slice(x, first, limit, stride);
+  for (std::size_t d = 0; d < dims.size(); ++d)
+    if (!sizes[d].IsUninitialized()) x = SetDimensionSize(x, sizes[d], static_cast<int64_t>(d));
   return {reversed.empty() ? x : Rev(x, reversed)};
 }
 Outputs OnExpand(Call& c) {

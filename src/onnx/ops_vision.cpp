@@ -1,65 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Detection and geometry: NonMaxSuppression, AffineGrid, Col2Im.
-#include <algorithm>
-#include <cmath>
+// Geometry: AffineGrid, Col2Im.
 
 #include "onnx/call.h"
 
 namespace krafla::onnx {
-namespace {
-
-struct Box {
-  double y0, x0, y1, x1;
-};
-Box BoxAt(const std::vector<double>& boxes, std::size_t at, bool by_centre) {
-  const double* p = boxes.data() + at;
-  if (by_centre) return {p[1] - p[3] / 2, p[0] - p[2] / 2, p[1] + p[3] / 2, p[0] + p[2] / 2};
-  return {std::min(p[0], p[2]), std::min(p[1], p[3]), std::max(p[0], p[2]), std::max(p[1], p[3])};
-}
-double Overlap(const Box& a, const Box& b) {
-  const double h = std::min(a.y1, b.y1) - std::max(a.y0, b.y0), w = std::min(a.x1, b.x1) - std::max(a.x0, b.x0);
-  if (h <= 0 || w <= 0) return 0;
-  const double common = h * w, both = (a.y1 - a.y0) * (a.x1 - a.x0) + (b.y1 - b.y0) * (b.x1 - b.x0) - common;
-  return both > 0 ? common / both : 0;
-}
-double OneNumber(Call& c, std::size_t input, double otherwise, const char* what) {
-  if (!c.Has(input)) return otherwise;
-  const std::vector<double> list = c.KnownNumbers(input, what);
-  return list.empty() ? otherwise : list[0];
-}
-
-}  // namespace
-
-// How many boxes are kept depends on the data, so the data have to be known.
-Outputs OnNonMaxSuppression(Call& c) {
-  const std::vector<double> boxes =
-      c.KnownNumbers(0, "the boxes, of which the number kept is not known before the run,");
-  const std::vector<double> scores = c.KnownNumbers(1, "the scores");
-  const Ints db = DimsOf(c.ShapeOf(0)), ds = DimsOf(c.ShapeOf(1));
-  if (db.size() != 3 || ds.size() != 3 || db[2] != 4 || db[0] != ds[0] || db[1] != ds[2])
-    Reject("Boxes must be [N, B, 4] and scores [N, C, B].");
-  const double most = OneNumber(c, 2, 0, "the number of boxes"), overlap = OneNumber(c, 3, 0, "the overlap"),
-               least = OneNumber(c, 4, -INFINITY, "the threshold");
-  const bool by_centre = c.Int("center_point_box", 0) != 0;
-  Ints out;
-  for (int64_t n = 0; n < ds[0]; ++n)
-    for (int64_t k = 0; k < ds[1]; ++k) {
-      auto score = [&](int64_t b) { return scores[static_cast<std::size_t>((n * ds[1] + k) * ds[2] + b)]; };
-      Ints order;
-      for (int64_t b = 0; b < ds[2]; ++b)
-        if (score(b) > least) order.push_back(b);
-      std::ranges::stable_sort(order, [&](int64_t a, int64_t b) { return score(a) > score(b); });
-      std::vector<Box> kept;
-      for (int64_t b : order) {
-        if (static_cast<double>(kept.size()) >= most) break;
-        const Box box = BoxAt(boxes, static_cast<std::size_t>((n * db[1] + b) * 4), by_centre);
-        if (std::ranges::any_of(kept, [&](const Box& other) { return Overlap(box, other) > overlap; })) continue;
-        kept.push_back(box);
-        out.insert(out.end(), {n, k, b});
-      }
-    }
-  return {ConstantLiteral(c.b, LiteralUtil::CreateFromArray<int64_t>(out, {static_cast<int64_t>(out.size()) / 3, 3}))};
-}
 
 Outputs OnAffineGrid(Call& c) {
   const XlaOp theta = c.In(0);

@@ -692,3 +692,25 @@ def Fused(rng):
         return Node(op, [x, floats(rng, b, t, w), floats(rng, w)], maybe(rng, epsilon=0.01), domain="com.microsoft")
     a = maybe(rng, alpha=1.3) if op == "QuickGelu" else {}
     return Node(op, [x] + ([floats(rng, w)] if op == "BiasGelu" or op == "FastGelu" and flip(rng) else []), a, domain="com.microsoft")
+
+
+@draws
+def Counted(rng):
+    op = pick(rng, "NonMaxSuppression", "NonZero", "Compress")
+    if op == "NonZero":
+        return Node(op, [ints(rng, 0, 2, *sizes(rng, int(rng.integers(1, 4)))).astype(pick(rng, np.float32, np.int64, np.bool_))], {}, 13)
+    if op == "Compress":
+        x = sizes(rng, int(rng.integers(1, 4)))
+        axis = int(rng.integers(-len(x), len(x)))
+        flat = flip(rng)
+        length = int(np.prod(x)) if flat else x[axis]
+        return Node(op, [floats(rng, *x), rng.random(int(rng.integers(1, length + 1))) > 0.4], {} if flat else {"axis": axis}, 11)
+    images, classes, boxes = sizes(rng, 3, 1, 5)
+    boxes *= 4
+    corner, size = rng.random((images, boxes, 2)), rng.random((images, boxes, 2)) * 0.6
+    by_centre = flip(rng)
+    box = np.concatenate([corner, size if by_centre else corner + size * pick(rng, 1, -1)], 2).astype(np.float32)
+    scores = np.round(rng.random((images, classes, boxes)), pick(rng, 1, 6)).astype(np.float32)  # equal ones too
+    inputs = [box, scores, vector(int(rng.integers(1, boxes + 3))), np.float32([rng.random() * 0.6])]
+    return Node(op, inputs + ([np.float32([rng.random() * 0.7])] if flip(rng) else []), {"center_point_box": int(by_centre)}, 11,
+                weights=frozenset({2, 3, 4}))
