@@ -24,6 +24,19 @@ const Literal& Call::Known(std::size_t i, std::string_view what) const {
   return *value.literal;
 }
 Ints Call::KnownInts(std::size_t i, std::string_view what) const { return IntsOf(Known(i, what)); }
+Call::Sizes Call::SizesIn(std::size_t i, std::string_view what) const {
+  const Value& value = ValueOf(i);
+  if (value.literal == nullptr && most_elements_ >= 0) throw NotKnown{};
+  if (value.literal != nullptr || value.most == nullptr) {
+    Ints known = KnownInts(i, what);
+    const std::size_t count = known.size();
+    return {std::move(known), std::vector<bool>(count, true)};
+  }
+  Sizes out{.most = IntsOf(*value.most), .is_known = {}};
+  const Ints least = IntsOf(*value.least);
+  for (std::size_t k = 0; k < least.size(); ++k) out.is_known.push_back(least[k] == out.most[k]);
+  return out;
+}
 std::vector<double> Call::KnownNumbers(std::size_t i, std::string_view what) const { return NumbersOf(Known(i, what)); }
 
 const Attribute* Call::Find(std::string_view name) const {

@@ -4,6 +4,7 @@
 // leaves this folder.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -46,6 +47,8 @@ struct Value {
   std::shared_ptr<const Literal> literal;  // null: not known yet
   XlaOp op;
   bool failed = false;  // what makes it was refused
+  // Of integers that are not known because they are made of run-time sizes: what they are at least and at most.
+  std::shared_ptr<const Literal> least, most;
 };
 
 class Call {
@@ -77,6 +80,13 @@ class Call {
   // What has to be known while importing. `what`: "the shape", for the message.
   const Literal& Known(std::size_t i, std::string_view what) const;
   Ints KnownInts(std::size_t i, std::string_view what) const;
+  // Sizes that may depend on the data: what they are at most, and whether each is known.
+  struct Sizes {
+    Ints most;
+    std::vector<bool> is_known;
+    bool all_known() const { return std::ranges::find(is_known, false) == is_known.end(); }
+  };
+  Sizes SizesIn(std::size_t i, std::string_view what) const;
   std::vector<double> KnownNumbers(std::size_t i, std::string_view what) const;
 
   const Attribute* Find(std::string_view name) const;

@@ -42,20 +42,23 @@ const OpRow* FindOp(std::string_view domain, std::string_view name, int64_t opse
   return nullptr;
 }
 
-// Operators that take arrays of which a dimension has a run-time size, as NonMaxSuppression makes them: XlaBuilder gives
-// their results such dimensions, and they ask for no size.
+// Operators that take arrays of which a dimension has a run-time size, as NonMaxSuppression makes them: XlaBuilder
+// gives their results such dimensions, and they ask for no size.
 constexpr std::string_view kTakeRunTimeSizes[] = {
-    "Abs",     "Acos",      "Acosh",      "Add",        "And",        "Asin",     "Asinh",
-    "Atan",    "Atanh",     "BitwiseAnd", "BitwiseNot", "BitwiseOr",  "Cast",     "Ceil",
-    "Celu",    "Clip",      "Compress",   "Concat",     "Cos",        "Cosh",     "Div",
-    "Elu",     "Equal",     "Erf",        "Exp",        "Floor",      "Gather",   "GatherND",
-    "Gelu",    "Greater",   "GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity", "IsInf",
-    "IsNaN",   "LeakyRelu", "Less",       "LessOrEqual", "Log",       "Max",      "Min",
-    "Mish",    "Mod",       "Mul",        "Neg",        "NonMaxSuppression", "NonZero",    "Not",      "Or",
-    "Pow",     "Reciprocal", "ReduceMax", "ReduceMin",  "ReduceProd", "ReduceSum", "Relu",
-    "Reshape", "Round",     "Selu",       "Shape",      "Sigmoid",    "Sign",     "Sin",
-    "Sinh",    "Slice",     "Softplus",   "Softsign",   "Sqrt",       "Squeeze",  "Sub",
-    "Sum",     "Tan",       "Tanh",       "Transpose",  "Unsqueeze",  "Where",    "Xor"};
+    "Abs",         "Acos",       "Acosh",      "Add",       "And",        "Asin",      "Asinh",     "Atan",
+    "Atanh",       "BitwiseAnd", "BitwiseNot", "BitwiseOr", "Cast",       "Ceil",      "Celu",      "Clip",
+    "Compress",    "Concat",     "Cos",        "Cosh",      "Div",        "Elu",       "Equal",     "Erf",
+    "Exp",         "Expand",     "Floor",      "Gather",    "GatherND",   "Gelu",      "Greater",   "GreaterOrEqual",
+    "HardSigmoid", "HardSwish",  "Identity",   "IsInf",     "IsNaN",      "LeakyRelu", "Less",      "LessOrEqual",
+    "Log",         "Max",        "Min",        "Mish",      "Mod",        "Mul",       "Neg",       "NonMaxSuppression",
+    "NonZero",     "Not",        "Or",         "Pow",       "Reciprocal", "ReduceMax", "ReduceMin", "ReduceProd",
+    "ReduceSum",   "Relu",       "Reshape",    "Round",     "ScatterND",  "Selu",      "Shape",     "Sigmoid",
+    "Sign",        "Sin",        "Sinh",       "Slice",     "Softplus",   "Softsign",  "Sqrt",      "Squeeze",
+    "Sub",         "Sum",        "Tan",        "Tanh",      "Transpose",  "Unsqueeze", "Where",     "Xor"};
+
+// Operators of which a larger input makes no smaller result, by which bounds of sizes go on.
+constexpr std::string_view kMonotonic[] = {"Add", "Cast",    "Concat", "Gather",  "Identity", "Max",
+                                           "Min", "Reshape", "Slice",  "Squeeze", "Sum",      "Unsqueeze"};
 
 void RefuseRunTimeSizes(const Node& node, const std::vector<const Value*>& inputs) {
   if (node.domain.empty() && std::ranges::find(kTakeRunTimeSizes, node.op_type) != std::end(kTakeRunTimeSizes)) return;
@@ -165,7 +168,61 @@ std::optional<std::vector<Value>> ComputeAtOnce(Call& call, XlaBuilder& aside, O
     }
   return out;
 }
+std::shared_ptr<const Literal> LiteralOf(const Ints& numbers) {
+  return std::make_shared<Literal>(Need(LiteralUtil::CreateR1<int64_t>(numbers)));
+}
 }  // namespace
+
+// Bounds of a result that is made of run-time sizes. Sizes are no less than 0.
+void Importer::BoundResult(const Node& node, int64_t opset, Outputs (*function)(Call&),
+                           const std::vector<const Value*>& inputs, Scope& scope, Value& result) {
+  if (node.op_type == "Shape" && inputs[0]->shape.IsDynamic()) {
+    Ints least, most;
+    const Shape& of = inputs[0]->shape;
+    for (int64_t d = 0; d < of.rank(); ++d) {
+      least.push_back(of.IsDynamicDim(d) ? 0 : of.dim(d));
+      most.push_back(of.dim(d));
+    }
+    // Its attributes `start` and `end` cut as they cut the result.
+    const int64_t rank = of.rank(), count = result.shape.element_count();
+    const Attribute* start = nullptr;
+    for (const Attribute& a : node.attributes)
+      if (a.name == "start") start = &a;
+    int64_t first = start == nullptr ? 0 : start->i < 0 ? start->i + rank : start->i;
+    first = std::clamp<int64_t>(first, 0, rank - count);
+    auto part = [&](const Ints& all) { return LiteralOf(Ints(all.begin() + first, all.begin() + first + count)); };
+    result.least = part(least);
+    result.most = part(most);
+    return;
+  }
+  if (std::ranges::find(kMonotonic, node.op_type) == std::end(kMonotonic) || !node.domain.empty()) return;
+  bool is_bounded = false;
+  for (const Value* value : inputs) {
+    if (value == nullptr || value->literal != nullptr) continue;
+    if (value->most == nullptr) return;
+    is_bounded = true;
+  }
+  if (!is_bounded) return;
+  auto at = [&](bool is_most) -> std::shared_ptr<const Literal> {
+    std::deque<Value> ends;
+    std::vector<const Value*> with;
+    for (const Value* value : inputs) {
+      with.push_back(value);
+      if (value == nullptr || value->literal != nullptr) continue;
+      ends.emplace_back().shape = value->shape;
+      ends.back().literal = is_most ? value->most : value->least;
+      with.back() = &ends.back();
+    }
+    XlaBuilder aside("bound");
+    Call call(*this, scope, node, opset, &aside, with, kFoldedElements);
+    auto out = ComputeAtOnce(call, aside, function);
+    return out && !out->empty() ? (*out)[0].literal : nullptr;
+  };
+  auto least = at(false), most = at(true);
+  if (least == nullptr || most == nullptr || least->shape() != most->shape()) return;
+  result.least = std::move(least);
+  result.most = std::move(most);
+}
 
 std::vector<Value> Importer::RunOperator(const Node& node, int64_t opset, Outputs (*function)(Call&),
                                          const std::vector<const Value*>& inputs, Scope& scope) {
@@ -184,6 +241,7 @@ std::vector<Value> Importer::RunOperator(const Node& node, int64_t opset, Output
     out[i].shape = ShapeOf(ops[i]);
     out[i].op = ops[i];
   }
+  if (!out.empty()) BoundResult(node, opset, function, inputs, scope, out[0]);
   return out;
 }
 
@@ -227,7 +285,7 @@ void Importer::EmitFunction(const Function& function, const Node& node, Scope& s
 
 void Importer::Fail(const Node& node, Scope& scope) {
   for (const std::string& output : node.outputs)
-    if (!output.empty()) scope.values[output] = Value{.shape = {}, .literal = nullptr, .op = {}, .failed = true};
+    if (!output.empty()) (scope.values[output] = Value()).failed = true;
 }
 
 void Importer::EmitNode(const Node& node, Scope& scope) {

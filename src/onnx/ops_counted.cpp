@@ -10,7 +10,8 @@
 namespace krafla::onnx {
 namespace {
 
-// The places of the true ones among flags pred[n], in order, and how many they are. Behind them lie any places within n.
+// The places of the true ones among flags pred[n], in order, and how many they are. Behind them lie any places within
+// n.
 struct Places {
   XlaOp at, count;  // s32[n], s32[]
 };
@@ -145,8 +146,7 @@ Outputs PickBest(const Outputs& state, const Ints& dims) {
   const XlaOp is_there = Gt(best, Like(best, -INFINITY));
   const Boxes all = {state[3], state[4], state[5], state[6]};
   const Ints points = {dims[0], dims[1], 1};
-  const XlaOp place =
-      ConcatInDim(b, {Reshape(Iota(b, MakeShape(S32, each), 0), points), Reshape(at, points)}, 2);
+  const XlaOp place = ConcatInDim(b, {Reshape(Iota(b, MakeShape(S32, each), 0), points), Reshape(at, points)}, 2);
   auto own = [&](XlaOp x) { return TakePoints(x, place); };
   const Boxes one = {own(all.y0), own(all.x0), own(all.y1), own(all.x1)};
   auto wide = [&](XlaOp x) { return BroadcastInDim(x, dims, {0, 2}); };
@@ -156,8 +156,8 @@ Outputs PickBest(const Outputs& state, const Ints& dims) {
   const XlaOp common = Mul(h, w);
   const XlaOp both = Sub(Add(wide(AreaOf(all)), spread(AreaOf(one))), common);
   const XlaOp zero = Like(h, 0);
-  const XlaOp overlaps = And(And(And(Gt(h, zero), Gt(w, zero)), Gt(both, zero)),
-                             Gt(Div(common, both), BroadcastTo(state[7], dims)));
+  const XlaOp overlaps =
+      And(And(And(Gt(h, zero), Gt(w, zero)), Gt(both, zero)), Gt(Div(common, both), BroadcastTo(state[7], dims)));
   const XlaOp leaves = Or(overlaps, Eq(index, spread(at)));
   Outputs out = state;
   out[0] = Add(state[0], Number(b, S32, 1));
@@ -191,8 +191,7 @@ Outputs OnNonMaxSuppression(Call& c) {
   if (c.Has(4)) scores = Select(Gt(scores, BroadcastTo(Convert(Reshape(c.In(4), {}), F32), dims)), scores, none);
   else scores = Select(Ne(scores, scores), none, scores);
   const Boxes all = BoxesOf(boxes, c.Int("center_point_box", 0) != 0);
-  const Outputs init = {Zero(c.b, S32), scores, Filled(c.b, S32, Ints{dims[0], dims[1], k}, -1),
-                        all.y0,         all.x0, all.y1,
+  const Outputs init = {Zero(c.b, S32), scores, Filled(c.b, S32, Ints{dims[0], dims[1], k}, -1), all.y0, all.x0, all.y1,
                         all.x1,         overlap};
   std::vector<Shape> shapes;
   for (const XlaOp& op : init) shapes.push_back(ShapeOf(op));
@@ -214,7 +213,8 @@ Outputs OnNonMaxSuppression(Call& c) {
   const XlaOp classes = Like(class_of, static_cast<double>(dims[1]));
   auto column = [&](XlaOp x) { return Reshape(Convert(x, S64), {rows, 1}); };
   const XlaOp table = ConcatInDim(
-      c.b, {column(Div(class_of, classes)), column(Rem(class_of, classes)), column(TakeAlong(picked, places.at, 0))}, 1);
+      c.b, {column(Div(class_of, classes)), column(Rem(class_of, classes)), column(TakeAlong(picked, places.at, 0))},
+      1);
   return {SetDimensionSize(table, places.count, 0)};
 }
 

@@ -29,7 +29,8 @@ Outputs OnGather(Call& c) {
   if (!shape.IsDynamicDim(axis)) return {TakeAlong(x, WrapIndices(indices, size), axis)};
   const XlaOp from_end = Add(indices, Convert(GetDimensionSize(x, axis), TypeOf(indices)));
   return {TakeAlong(RemoveDynamicDimension(x, axis),
-                    IsSigned(TypeOf(indices)) ? Select(Lt(indices, Like(indices, 0)), from_end, indices) : indices, axis)};
+                    IsSigned(TypeOf(indices)) ? Select(Lt(indices, Like(indices, 0)), from_end, indices) : indices,
+                    axis)};
 }
 namespace {
 // The full index of each element of `indices`, with `axis` taken from them: [..., rank].
@@ -52,25 +53,33 @@ Outputs OnGatherElements(Call& c) {
   return {TakePoints(x, PointsAlong(indices, axis, shape.dim(axis)))};
 }
 namespace {
-// Negative parts of points count from the end of their dimensions, which begin at `first`.
-XlaOp WrapPoints(XlaOp points, const Shape& shape, int64_t first) {
+// Negative parts of points count from the end of the dimensions of x, which begin at `first`.
+XlaOp WrapPoints(XlaOp points, XlaOp x, int64_t first) {
   const Ints dims = DimsOf(points);
-  Ints sizes;
-  for (int64_t i = 0; i < dims.back(); ++i) sizes.push_back(shape.dim(first + i));
-  const XlaOp wide = BroadcastInDim(IntList(points.builder(), sizes), dims, {static_cast<int64_t>(dims.size()) - 1});
+  const Shape shape = ShapeOf(x);
+  Outputs sizes;
+  for (int64_t i = first; i < first + dims.back(); ++i)
+    sizes.push_back(shape.IsDynamicDim(i) ? Reshape(Convert(GetDimensionSize(x, i), S64), {1})
+                                          : IntList(x.builder(), Ints{shape.dim(i)}));
+  const XlaOp list = sizes.empty() ? IntList(x.builder(), {}) : ConcatInDim(x.builder(), sizes, 0);
+  const XlaOp wide = BroadcastInDim(list, dims, {static_cast<int64_t>(dims.size()) - 1});
   return Select(Lt(points, Like(points, 0)), Add(points, wide), points);
 }
 }  // namespace
 Outputs OnGatherNd(Call& c) {
-  const XlaOp x = c.In(0);
-  XlaOp points = Convert(c.In(1), S64);
+  XlaOp x = c.In(0), points = Convert(c.In(1), S64);
   const Shape shape = ShapeOf(x);
   const Ints index = DimsOf(points);
   const int64_t batch = c.Int("batch_dims", 0), index_rank = static_cast<int64_t>(index.size());
   if (index.empty() || batch < 0 || batch >= index_rank || index.back() > shape.rank() - batch)
     Reject("The indices do not fit the data.");
-  if (shape.IsDynamic()) Refuse("The size of {} depends on the data.", shape.ToString(false));
-  points = WrapPoints(points, shape, batch);
+  points = WrapPoints(points, x, batch);
+  for (int64_t d = 0; d < shape.rank(); ++d) {
+    if (!shape.IsDynamicDim(d)) continue;
+    if (d < batch || d >= batch + index.back())
+      Refuse("Of {} a dimension that is not indexed has a size that depends on the data.", shape.ToString(false));
+    x = RemoveDynamicDimension(x, d);
+  }
   GatherDimensionNumbers numbers;
   Dims sizes;
   for (int64_t d = 0; d < shape.rank(); ++d) {
@@ -120,7 +129,8 @@ Outputs OnScatterNd(Call& c) {
   const Shape shape = ShapeOf(x);
   const Ints index = DimsOf(points);
   if (index.empty() || index.back() > shape.rank()) Reject("The indices do not fit the data.");
-  points = WrapPoints(points, shape, 0);
+  if (shape.IsDynamic()) Refuse("The size of {} depends on the data.", shape.ToString(false));
+  points = WrapPoints(points, x, 0);
   ScatterDimensionNumbers numbers;
   for (int64_t d = 0; d < index.back(); ++d) {
     numbers.inserted_window_dims.push_back(d);

@@ -18,14 +18,22 @@ Outputs OnConstant(Call& c) {
   }
   Refuse("Its value is a text or sparse, which HLO does not have.");
 }
+namespace {
+// The part of a vector of sizes that stands for one dimension.
+XlaOp SizeAt(XlaOp sizes, int64_t i) { return Convert(Reshape(SliceInDim(sizes, i, i + 1, 1, 0), {}), S32); }
+}  // namespace
 Outputs OnConstantOfShape(Call& c) {
-  const Ints dims = c.KnownInts(0, "the shape");
-  Volume(dims);
+  const Call::Sizes sizes = c.SizesIn(0, "the shape");
+  Volume(sizes.most);
   const Attribute* value = c.Find("value");
   const XlaOp one = value != nullptr && value->t != nullptr
                         ? Reshape(ConstantLiteral(c.b, *c.importer.FromTensor(*value->t).literal), {})
                         : Zero(c.b, F32);
-  return {BroadcastTo(one, dims)};
+  XlaOp out = BroadcastTo(one, sizes.most);
+  for (std::size_t i = 0; i < sizes.most.size(); ++i)
+    if (!sizes.is_known[i])
+      out = SetDimensionSize(out, SizeAt(c.In(0), static_cast<int64_t>(i)), static_cast<int64_t>(i));
+  return {out};
 }
 Outputs OnShape(Call& c) {
   const Ints dims = DimsOf(c.ShapeOf(0));
@@ -43,7 +51,10 @@ Outputs OnShape(Call& c) {
 Outputs OnSize(Call& c) { return {ConstantR0<int64_t>(c.b, c.ShapeOf(0).element_count())}; }
 Outputs OnReshape(Call& c) {
   const Ints from = DimsOf(c.ShapeOf(0));
-  Ints to = c.KnownInts(1, "the shape");
+  const Call::Sizes sizes = c.SizesIn(1, "the shape");
+  if (!sizes.all_known() && !c.ShapeOf(0).IsDynamic())
+    Refuse("{} cannot be reshaped to sizes that depend on the data.", c.ShapeOf(0).ToString(false));
+  Ints to = sizes.most;
   const bool zero_stays = c.Int("allowzero", 0) != 0;
   int64_t open = -1, rest = 1;
   for (std::size_t i = 0; i < to.size(); ++i) {
@@ -208,10 +219,21 @@ Outputs OnSlice(Call& c) {
   return {reversed.empty() ? x : Rev(x, reversed)};
 }
 Outputs OnExpand(Call& c) {
-  const Ints dims = c.KnownInts(1, "the shape");
-  const Ints out = BroadcastDims(DimsOf(c.ShapeOf(0)), dims);
+  const Call::Sizes sizes = c.SizesIn(1, "the shape");
+  const Shape shape = c.ShapeOf(0);
+  const Ints out = BroadcastDims(DimsOf(shape), sizes.most);
   Volume(out);
-  return {BroadcastTo(c.In(0), out)};
+  XlaOp x = BroadcastTo(c.In(0), out);
+  const auto rank = static_cast<int64_t>(out.size()), given = static_cast<int64_t>(sizes.most.size());
+  for (int64_t i = 0; i < given; ++i) {
+    const int64_t to = i + rank - given, from = to - (rank - shape.rank());
+    // A size beside one of the operand is that, or 1.
+    if (sizes.is_known[static_cast<std::size_t>(i)] ||
+        (from >= 0 && shape.dim(from) == out[static_cast<std::size_t>(to)]))
+      continue;
+    x = SetDimensionSize(x, SizeAt(c.In(1), i), to);
+  }
+  return {x};
 }
 Outputs OnTile(Call& c) {
   XlaOp x = c.In(0);

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs whose arrays have sizes that depend on the data beside ONNX Runtime: chosen boxes, masks, and what is made of them.
+
+    tests/onnx/run_time_sizes_test.py KRAFLA [-d DEVICE]
+"""
+import argparse
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+BOXES = 24
+
+
+def integers(name, *values):
+    return numpy_helper.from_array(np.array(values, np.int64), name)
+
+
+WEIGHTS = [integers("zero", 0), integers("one", 1), integers("two", 2), integers("three", 3), integers("minus", -1), integers("five", 5),
+           integers("all", 2**40),
+           numpy_helper.from_array(np.array([0.3], np.float32), "overlap")]
+CHOICE = [("Unsqueeze", ["boxes", "zero"], "boxes3"), ("Unsqueeze", ["scores", "zero"], "scores2"), ("Unsqueeze", ["scores2", "zero"], "scores3")]
+# Indices of what a mask takes, as PyTorch's exporter writes them.
+MASK = [("NonZero", ["mask"], "found"), ("Transpose", ["found"], "points"), ("Squeeze", ["points", "one"], "at"), ("Max", ["at"], "same"),
+        ("Shape", ["same"], "size"), ("Expand", ["at", "size"], "wide"), ("Unsqueeze", ["wide", "minus"], "index")]
+GRAPHS = {
+    "boxes": (CHOICE + [("NonMaxSuppression", ["boxes3", "scores3", "all", "overlap"], "chosen"), ("Slice", ["chosen", "two", "three", "one"], "column"),
+                        ("Squeeze", ["column", "one"], "keep"), ("Slice", ["keep", "zero", "five", "zero"], "few"), ("Gather", ["boxes", "few"], "y0"),
+                        ("Gather", ["scores", "few"], "s"), ("Unsqueeze", ["s", "one"], "s1"), ("Concat", ["y0", "s1"], "y1", {"axis": 1})], ["y0", "y1", "chosen"]),
+    "mask": (MASK + [("GatherND", ["boxes", "index"], "y0"), ("ReduceSum", ["y0", "zero"], "y1"), ("Mul", ["y0", "y0"], "y2"), ("Shape", ["y0"], "y3")],
+             ["y0", "y1", "y2", "y3"]),
+    "boxes of a mask": (MASK + [("GatherND", ["boxes", "index"], "some"), ("GatherND", ["scores", "index"], "s"), ("Unsqueeze", ["some", "zero"], "boxes3"),
+                                ("Unsqueeze", ["s", "zero"], "s2"), ("Unsqueeze", ["s2", "zero"], "scores3"),
+                                ("NonMaxSuppression", ["boxes3", "scores3", "all", "overlap"], "chosen"), ("Slice", ["chosen", "two", "three", "one"], "column"),
+                                ("Reshape", ["column", "minus"], "keep"), ("Gather", ["some", "keep"], "y0")], ["y0"]),
+    "filled": (MASK + [("ConstantOfShape", ["size"], "y0"), ("Add", ["size", "size"], "y1"), ("Concat", ["at", "at"], "y2", {"axis": 0})],
+                     ["y0", "y1", "y2"]),
+    "as many as there are": (MASK + [("Slice", ["boxes", "zero", "size", "zero"], "y0"), ("Compress", ["scores", "mask"], "y1")], ["y0", "y1"]),
+    "scattered": (MASK + [("Slice", ["scores", "zero", "size", "zero"], "values"), ("ScatterND", ["scores", "index", "values"], "y0")], ["y0"]),
+}
+# Right on no array whose size is not known, so refused by name.
+REFUSED = {"mean": MASK + [("GatherND", ["boxes", "index"], "some"), ("ReduceMean", ["some", "zero"], "y0")],
+           "joined": MASK + [("GatherND", ["boxes", "index"], "some"), ("Reshape", ["some", "minus"], "y0")]}
+
+
+def model(nodes, outputs):
+    made = [helper.make_node(op, inputs, [result], **(more[0] if more else {})) for op, inputs, result, *more in nodes]
+    inputs = [helper.make_tensor_value_info("boxes", TensorProto.FLOAT, [BOXES, 4]), helper.make_tensor_value_info("scores", TensorProto.FLOAT, [BOXES]),
+              helper.make_tensor_value_info("mask", TensorProto.BOOL, [BOXES])]
+    graph = helper.make_graph(made, "g", inputs, [helper.make_empty_tensor_value_info(name) for name in outputs], WEIGHTS)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("krafla")
+    parser.add_argument("-d", "--device", default="cpu")
+    options = parser.parse_args()
+    rng = np.random.default_rng(4)
+    corner = rng.random((BOXES, 2)) * 4
+    boxes = np.concatenate([corner, corner + rng.random((BOXES, 2)) * 3], 1).astype(np.float32)
+    scores = rng.random(BOXES).astype(np.float32)
+    quiet = onnxruntime.SessionOptions()
+    quiet.log_severity_level = 4
+    wrong = 0
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+
+        def run(path, results):
+            return subprocess.run([options.krafla, "run", path, "-d", options.device, "--inputs", folder / "in.npz", "--save", results, "-q"],
+                                  capture_output=True, text=True)
+
+        for name, (nodes, outputs) in GRAPHS.items():
+            onnx.save(model(nodes, outputs), folder / "m.onnx")
+            session = onnxruntime.InferenceSession(str(folder / "m.onnx"), quiet, providers=["CPUExecutionProvider"])
+            for mask in (rng.random(BOXES) > 0.5, np.ones(BOXES, bool), np.arange(BOXES) == 7, np.zeros(BOXES, bool)):
+                feeds = {"boxes": boxes, "scores": scores, "mask": mask}
+                want = session.run(None, {i.name: feeds[i.name] for i in session.get_inputs()})
+                np.savez(folder / "in.npz", **feeds)
+                done = run(folder / "m.onnx", folder / "out.npz")
+                if done.returncode:
+                    print(f"{name}, {mask.sum()}: {done.stderr}")
+                    wrong += 1
+                    continue
+                with np.load(folder / "out.npz") as got:
+                    good = [got[k].shape == w.shape and np.allclose(got[k], w, rtol=1e-6, atol=1e-5) for k, w in zip(got.files, want)]
+                if len(good) != len(want) or not all(good):
+                    print(f"{name}, {mask.sum()}: {good}")
+                    wrong += 1
+        for name, nodes in REFUSED.items():
+            onnx.save(model(nodes, ["y0"]), folder / "m.onnx")
+            done = run(folder / "m.onnx", folder / "out.npz")
+            if done.returncode != 3 or "depends on the data" not in done.stderr:
+                print(f"{name}: exit {done.returncode}: {done.stderr}")
+                wrong += 1
+    print(f"{4 * len(GRAPHS)} runs and {len(REFUSED)} refusals, {wrong} wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
