@@ -143,17 +143,20 @@ Outputs OnSplit(Call& c) {
   return out;
 }
 namespace {
-// As many elements from the beginning as an input says that is not known while importing.
-Outputs FirstOnes(Call& c) {
-  XlaOp x = c.In(0);
+// As many elements from the beginning as an input says that is not known while importing; nothing where parts are asked
+// for that lie elsewhere.
+std::optional<XlaOp> FirstOnes(Call& c) {
+  if (!c.IsKnown(1) || (c.Has(3) && !c.IsKnown(3)) || (c.Has(4) && !c.IsKnown(4))) return std::nullopt;
   const Ints starts = c.KnownInts(1, "starts"), steps = c.Has(4) ? c.KnownInts(4, "steps") : Ints(starts.size(), 1);
   const Ints axes = c.Has(3) ? c.KnownInts(3, "axes") : Range(0, static_cast<int64_t>(starts.size()));
-  const XlaOp ends = Convert(c.In(2), S64);
   const auto count = static_cast<int64_t>(starts.size());
   if (std::ranges::any_of(starts, [](int64_t at) { return at != 0; }) ||
-      std::ranges::any_of(steps, [](int64_t step) { return step != 1; }) || axes.size() != starts.size() ||
-      steps.size() != starts.size() || DimsOf(ends) != Ints{count})
-    Refuse("Where its ends depend on the data, a part from the beginning alone is supported.");
+      std::ranges::any_of(steps, [](int64_t step) { return step != 1; }))
+    return std::nullopt;
+  XlaOp x = c.In(0);
+  const XlaOp ends = Convert(c.In(2), S64);
+  if (DimsOf(ends) != Ints{count} || axes.size() != starts.size() || steps.size() != starts.size())
+    Reject("Starts, ends, axes and steps are of unequal lengths.");
   for (int64_t i = 0; i < count; ++i) {
     const int64_t axis = Axis(axes[static_cast<std::size_t>(i)], RankOf(x));
     const XlaOp size = Convert(GetDimensionSize(x, axis), S64), end = Reshape(SliceInDim(ends, i, i + 1, 1, 0), {});
@@ -162,11 +165,12 @@ Outputs FirstOnes(Call& c) {
     if (ShapeOf(x).IsDynamicDim(axis)) x = RemoveDynamicDimension(x, axis);
     x = SetDimensionSize(x, Convert(limit, S32), axis);
   }
-  return {x};
+  return x;
 }
 }  // namespace
 Outputs OnSlice(Call& c) {
-  if (c.opset >= 10 && c.Has(2) && !c.IsKnown(2)) return FirstOnes(c);
+  if (c.opset >= 10 && c.Has(2) && !c.IsKnown(2))
+    if (auto first = FirstOnes(c)) return {*first};
   XlaOp x = c.In(0);
   const Shape shape = ShapeOf(x);
   const Ints dims = DimsOf(shape);
