@@ -10,7 +10,7 @@
 #   KRAFLA_DEVICE            the device: vulkan:"llvmpipe", cpu, vulkan:0*4 ...
 #   KRAFLA_JAX_RESULTS       folder for SUITE.xml, logs and the table (build/jax-tests)
 #   KRAFLA_JAX_BASELINE      results of another plugin to compare with
-#   KRAFLA_JAX_TEST_TIMEOUT, KRAFLA_JAX_TEST_SAMPLE   see tests/python/jax_suite_plugin.py
+#   KRAFLA_JAX_TEST_TIMEOUT, _SAMPLE, _SEED, _DUT     see tests/python/jax_suite_plugin.py
 #   JAX_NUM_GENERATED_CASES  cases a generated test has (1)
 # PJRT_NAMES_AND_LIBRARY_PATHS, where it is set, names another plugin to test in place of krafla's.
 set -euo pipefail

@@ -5,8 +5,10 @@ KRAFLA_JAX_TEST_TIMEOUT  seconds a test may take; then its worker process ends, 
 KRAFLA_JAX_TEST_DUT      the platform whose tests are run, where JAX's tests know only platforms by name: "cpu"
 KRAFLA_JAX_TEST_SOURCES  a checkout of JAX: modules of jax._src that its tests import and its wheel leaves out
 KRAFLA_JAX_TEST_SAMPLE   the share of the tests to run, chosen by a hash of the test's name: "0.25"
+KRAFLA_JAX_TEST_SEED     draws other generated cases: with JAX's own seed, which is 42, each run has the same ones
 """
 import faulthandler
+import functools
 import os
 import sys
 import types
@@ -31,6 +33,17 @@ def pytest_configure(config):
         from jax._src import test_util
 
         test_util._TEST_DUT = types.SimpleNamespace(value=named)
+    seed = os.environ.get("KRAFLA_JAX_TEST_SEED")
+    if seed:
+        import numpy
+        from jax._src import test_util
+
+        # Every product of a test's parameters is drawn from by this function of JAX's.
+        @functools.cache
+        def choice(n, m):
+            return numpy.random.RandomState(int(seed)).choice(n, size=m, replace=False)
+
+        test_util._choice = choice
 
 
 @pytest.hookimpl(hookwrapper=True)
