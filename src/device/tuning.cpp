@@ -18,12 +18,15 @@ void TuneCpu(Tuning& t) {
   // instead of 58.
   t.memory.words_in_pairs = true;
 
-  t.loop.local = 64;
+  // A workgroup that is one subgroup takes its points in the order in which they lie, which the processor reads ahead
+  // of. Of a larger one each subgroup in its turn takes a part of every run of points: with 64 lanes a sum of two arrays
+  // of 4 MB took 5 ms of one Zen 4 core instead of 1.2, sums of 100000 rows of 8 (32 lanes) 2.1 instead of 0.4.
+  t.loop.local = 8;
   t.loop.workgroup_points = 8192;
 
   t.reduce.wanted_invocations = 256;
   t.reduce.short_row = 16;
-  t.reduce.serial_local = 32;
+  t.reduce.serial_local = 8;
   t.reduce.long_row = int64_t{1} << 17;
   t.reduce.few_rows = 8;
   t.reduce.row_parts = 32;

@@ -42,7 +42,7 @@ struct MemoryTuning {
 
 // loop.scalar, loop.vec4
 struct LoopTuning {
-  uint32_t local = 256;          // size of a workgroup
+  uint32_t local = 256;          // size of a workgroup; at least one subgroup
   int64_t workgroup_points = 0;  // points that a workgroup takes by turns at the most; 0: an invocation takes one item
   int64_t least_workgroups = 8;  // workgroups that are left when they take turns
   bool operator==(const LoopTuning&) const = default;
@@ -53,7 +53,7 @@ struct ReduceTuning {
   int64_t least_split_column = 1024;   // elements of a column that is split for that
   int64_t least_column_part = 256;     // elements of a part of it
   int64_t short_row = 32;              // elements of a row that one invocation takes, at the most
-  uint32_t serial_local = 64;          // size of a workgroup of `reduce.serial` and `reduce.column.vec4`
+  uint32_t serial_local = 64;          // size of a workgroup of `reduce.serial` and `reduce.column.vec4`; as `loop.local`
   int64_t long_row = 4096;             // elements of a part of a row; rows of eight times as many are split ...
   int64_t few_rows = 256;              // ... where there are fewer rows than this
   int64_t row_parts = 512;             // parts of all rows together

@@ -320,8 +320,8 @@ const std::vector<Row>& Rows() {
        {
            {"min_vulkan11", "conv.tile 64 (32 x 32)"},
            {"amd_rdna3 intel_xe2 nvidia_ada", "conv.tile 256 (64 x 64)"},
-           {"lavapipe", "conv.reorder 64, conv.panel 8"},
-           {"swiftshader", "conv.reorder 64, conv.panel 4"},
+           {"lavapipe", "conv.reorder 8, conv.panel 8"},
+           {"swiftshader", "conv.reorder 8, conv.panel 4"},
        }},
       {"convolution of bf16, features last",
        Convolution("bf16", 56, 64, 64, true),
@@ -381,7 +381,7 @@ const std::vector<Row>& Rows() {
        Reduction(1000, 1000, true),
        {
            {"min_vulkan11 amd_rdna3 intel_xe2 nvidia_ada", "reduce.column.vec4 64"},
-           {"lavapipe swiftshader", "reduce.column.vec4 32"},
+           {"lavapipe swiftshader", "reduce.column.vec4 8"},
        }},
       {"sums of 7 columns of 4097",
        Reduction(7, 4097, true),
@@ -493,14 +493,14 @@ const std::vector<Row>& Rows() {
        {
            {"min_vulkan11", "loop.vec4 128"},
            {"amd_rdna3 intel_xe2 nvidia_ada", "loop.vec4 256"},
-           {"lavapipe swiftshader", "loop.vec4 64"},
+           {"lavapipe swiftshader", "loop.vec4 8"},
        }},
       {"sum of two arrays of 7",
        Elementwise(7),
        {
            {"min_vulkan11", "loop.scalar 128"},
            {"amd_rdna3 intel_xe2 nvidia_ada", "loop.scalar 256"},
-           {"lavapipe swiftshader", "loop.scalar 64"},
+           {"lavapipe swiftshader", "loop.scalar 8"},
        }},
   };
   return rows;
@@ -566,6 +566,21 @@ TEST(Choices, OptionsHaveATuning) {
   auto loop = EmitFor(Elementwise(100000), profile, options);
   ASSERT_TRUE(loop);
   EXPECT_EQ(Summary(*loop), "loop.vec4 32");
+}
+
+// On the host's processors a workgroup is one subgroup, which takes the points in the order in which they lie, however
+// many lanes the driver's subgroups have.
+TEST(Choices, WorkgroupsOfAProcessorAreOneSubgroup) {
+  DeviceProfile profile = ProfileOf("lavapipe");
+  for (const uint32_t lanes : {8u, 16u}) {
+    profile.limits.subgroup_size = profile.limits.min_subgroup_size = profile.limits.max_subgroup_size = lanes;
+    auto loop = EmitFor(Elementwise(100000), profile);
+    ASSERT_TRUE(loop) << loop.error().ToString();
+    EXPECT_EQ(Summary(*loop), Format("loop.vec4 {}", lanes));
+    auto columns = EmitFor(Reduction(100000, 8), profile);
+    ASSERT_TRUE(columns) << columns.error().ToString();
+    EXPECT_EQ(Summary(*columns), Format("reduce.serial {}", lanes));
+  }
 }
 
 }  // namespace

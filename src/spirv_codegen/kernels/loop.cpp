@@ -28,7 +28,7 @@ Result<EmittedProgram> EmitLoop(const plan::KernelPlan& plan, const plan::LoopKe
   bool is_last = inner >= 0;
   const int width = is_last && PrefersVectors(program, inner, 4) ? 4 : 1;
 
-  const uint32_t local = WorkgroupSize(profile, tuning.local);
+  const uint32_t local = WorkgroupSize(profile, std::max(tuning.local, profile.limits.subgroup_size));
   const int64_t items = total / width;  // width divides the innermost extent
   int64_t turns = 1;
   if (tuning.workgroup_points > 0) {

@@ -82,7 +82,7 @@ ReduceChoice ChooseColumns(const ReduceCase& in, std::string) {
   c.row_width = in.row_width;
   c.name = c.row_width == 4 ? "reduce.column.vec4" : "reduce.serial";
   c.reason = in.columns ? "rows lie side by side" : Format("{} elements a row", p.elements);
-  c.local = WorkgroupSize(in.target.profile, tuning.serial_local);
+  c.local = WorkgroupSize(in.target.profile, std::max(tuning.serial_local, in.target.profile.limits.subgroup_size));
   if (!in.splittable) return c;
   const int64_t items = std::max<int64_t>(p.rows / c.row_width, 1), wanted = tuning.wanted_invocations;
   if (items < wanted && p.elements >= tuning.least_split_column) {
