@@ -19,8 +19,8 @@ void TuneCpu(Tuning& t) {
   t.memory.words_in_pairs = true;
 
   // A workgroup that is one subgroup takes its points in the order in which they lie, which the processor reads ahead
-  // of. Of a larger one each subgroup in its turn takes a part of every run of points: with 64 lanes a sum of two arrays
-  // of 4 MB took 5 ms of one Zen 4 core instead of 1.2, sums of 100000 rows of 8 (32 lanes) 2.1 instead of 0.4.
+  // of. Of a larger one each subgroup in its turn takes a part of every run of points: with 64 lanes a sum of two
+  // arrays of 4 MB took 5 ms of one Zen 4 core instead of 1.2, sums of 100000 rows of 8 (32 lanes) 2.1 instead of 0.4.
   t.loop.local = 8;
   t.loop.workgroup_points = 8192;
 

@@ -53,7 +53,7 @@ struct ReduceTuning {
   int64_t least_split_column = 1024;   // elements of a column that is split for that
   int64_t least_column_part = 256;     // elements of a part of it
   int64_t short_row = 32;              // elements of a row that one invocation takes, at the most
-  uint32_t serial_local = 64;          // size of a workgroup of `reduce.serial` and `reduce.column.vec4`; as `loop.local`
+  uint32_t serial_local = 64;          // size of a workgroup of `reduce.serial` and `reduce.column.vec4`; as `loop`
   int64_t long_row = 4096;             // elements of a part of a row; rows of eight times as many are split ...
   int64_t few_rows = 256;              // ... where there are fewer rows than this
   int64_t row_parts = 512;             // parts of all rows together

@@ -249,8 +249,10 @@ def _rule(name, parameters_of):
 
 
 def _range(avals_in, subset, what):
-    size = min(avals_in[0].shape[-2:])
-    if subset is None or tuple(subset) == (0, size):
+    from jax._src import core
+
+    # min_dim, as sizes of exports may be symbols that Python's min does not compare.
+    if subset is None or tuple(subset) == (0, core.min_dim(*avals_in[0].shape[-2:])):
         return None
     if what == "svd":
         raise NotImplementedError("subset_by_index of svd is not supported on the platform vulkan")
