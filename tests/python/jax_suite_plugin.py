@@ -28,16 +28,21 @@ def pytest_configure(config):
 
         for package in (jax._src, jax._src.pallas):
             package.__path__.append(os.path.join(sources, *package.__name__.split(".")))
-    named = os.environ.get("KRAFLA_JAX_TEST_DUT")
+    named, seed = os.environ.get("KRAFLA_JAX_TEST_DUT"), os.environ.get("KRAFLA_JAX_TEST_SEED")
+    if named or seed:
+        _change_test_util(named, seed)
+
+
+def _change_test_util(named, seed):
+    import numpy
+    from jax._src import test_util
+
+    # These keep the output of the time of the import, which pytest replaces later on.
+    test_util.capture_stdout = lambda: test_util._capture_output(sys.stdout)
+    test_util.capture_stderr = lambda: test_util._capture_output(sys.stderr)
     if named:
-        from jax._src import test_util
-
         test_util._TEST_DUT = types.SimpleNamespace(value=named)
-    seed = os.environ.get("KRAFLA_JAX_TEST_SEED")
     if seed:
-        import numpy
-        from jax._src import test_util
-
         # Every product of a test's parameters is drawn from by this function of JAX's.
         @functools.cache
         def choice(n, m):
