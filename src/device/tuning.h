@@ -179,6 +179,8 @@ struct ScanTuning {
 struct ScatterTuning {
   uint32_t apart_local = 64;     // size of a workgroup of `scatter.apart`
   uint32_t in_order_local = 64;  // size of a workgroup of `scatter.in_order`
+  int64_t in_order_places = 1;   // elements of the window that an invocation of it takes, at the most
+  int64_t in_order_shares = 1;   // workgroups that share the operand's rows where they take so many, at the most
   bool operator==(const ScatterTuning&) const = default;
 };
 

@@ -168,6 +168,8 @@ template <Is<ScatterTuning> Self, typename Visitor>
 void VisitFields(Self& x, Visitor&& v) {
   v("apart_local", x.apart_local, kLocalRange);
   v("in_order_local", x.in_order_local, kLocalRange);
+  v("in_order_places", x.in_order_places, FieldRange{1, 64});
+  v("in_order_shares", x.in_order_shares, FieldRange{1, 64});
 }
 
 template <Is<FftTuning> Self, typename Visitor>

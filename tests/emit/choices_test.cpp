@@ -130,20 +130,20 @@ ENTRY e {{
                 lines, length, length - 1);
 }
 
-std::string Scatter(bool unique) {
+std::string Scatter(bool unique, std::string_view type = "f32", int64_t row = 64) {
   return Format(R"(f {{
-  x = f32[] parameter(0)
-  y = f32[] parameter(1)
-  ROOT z = f32[] add(x, y)
+  x = {1}[] parameter(0)
+  y = {1}[] parameter(1)
+  ROOT z = {1}[] add(x, y)
 }}
 ENTRY e {{
-  a = f32[1000,64] parameter(0)
+  a = {1}[1000,{2}] parameter(0)
   i = s32[200,1] parameter(1)
-  u = f32[200,64] parameter(2)
-  ROOT s = f32[1000,64] scatter(a, i, u), update_window_dims={{1}}, inserted_window_dims={{0}},
-    scatter_dims_to_operand_dims={{0}}, index_vector_dim=1, unique_indices={}, to_apply=f
+  u = {1}[200,{2}] parameter(2)
+  ROOT s = {1}[1000,{2}] scatter(a, i, u), update_window_dims={{1}}, inserted_window_dims={{0}},
+    scatter_dims_to_operand_dims={{0}}, index_vector_dim=1, unique_indices={0}, to_apply=f
 }})",
-                unique);
+                unique, type, row);
 }
 
 std::string Fft(int64_t length) {
@@ -566,6 +566,21 @@ TEST(Choices, OptionsHaveATuning) {
   auto loop = EmitFor(Elementwise(100000), profile, options);
   ASSERT_TRUE(loop);
   EXPECT_EQ(Summary(*loop), "loop.vec4 32");
+}
+
+// There a workgroup takes whole rows of a scatter, and others take other rows, but where rows share words.
+TEST(Choices, ScattersOfRowsOnAProcessor) {
+  auto workgroups = [](const std::string& device, std::string_view type, int64_t row) -> uint32_t {
+    auto emitted = EmitFor(Scatter(false, type, row), ProfileOf(device));
+    EXPECT_TRUE(emitted) << emitted.error().ToString();
+    return emitted ? emitted->dispatches.at(0).grid[0] : 0;
+  };
+  EXPECT_EQ(workgroups("nvidia_ada", "f32", 128), 2u);
+  EXPECT_EQ(workgroups("lavapipe", "f32", 128), 4u);
+  EXPECT_EQ(workgroups("lavapipe", "f32", 200), 4u);
+  EXPECT_EQ(workgroups("lavapipe", "f32", 1280), 10u);
+  EXPECT_EQ(workgroups("lavapipe", "f32", 32), 1u);
+  EXPECT_EQ(workgroups("lavapipe", "u8", 128), 1u);
 }
 
 // On the host's processors a workgroup is one subgroup, which takes the points in the order in which they lie, however

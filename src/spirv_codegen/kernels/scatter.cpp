@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// ScatterKernel, whose result does not depend on timing: an invocation owns one place of the window and takes the
-// updates in their order, so that no two invocations write the same element. Windows may overlap along a dimension in
-// which they are longer than 1 and start anywhere. There an invocation owns the coordinates of the operand that have
-// the same remainder by the window's length; every window contains exactly one of them. Where the indices are unique,
-// updates do not wait for each other. Many updates in order are spread over several dispatches, because the work of an
-// invocation in one dispatch cannot be cut.
+// ScatterKernel, whose result does not depend on timing: an invocation owns one place of the window, or several
+// (ScatterTuning::in_order_places), and takes the updates in their order, so that no two invocations write the same
+// element. Windows may overlap along a dimension in which they are longer than 1 and start anywhere. There an
+// invocation owns the coordinates of the operand that have the same remainder by the window's length; every window
+// contains exactly one of them. Where the indices are unique, updates do not wait for each other. Many updates in order
+// are spread over several dispatches, because the work of an invocation in one dispatch cannot be cut.
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <span>
+#include <vector>
 
 #include "base/checked_math.h"
 #include "ir/dims.h"
@@ -50,11 +54,12 @@ class ScatterEmitter {
   struct Place {
     Value operand, update;
     Values remainders;  // along the dimensions in which windows overlap
+    Value there = {};   // whether the window has this element; none: it has
   };
   // `alone`: no other invocation writes the elements of this update, so that overlaps do not matter.
   Place WindowPlace(Value element, bool alone) {
     const Values index = Delinearize(element, window_extents_);
-    Place out{U32(0), U32(0), {}};
+    Place out{U32(0), U32(0), {}, {}};
     if (!alone) out.remainders.resize(window_of_operand_.size());
     for (std::size_t d = 0; d < window_of_operand_.size(); ++d) {
       if (window_of_operand_[d] < 0) continue;
@@ -71,17 +76,28 @@ class ScatterEmitter {
     return out;
   }
 
-  void Apply(Value batch, const Place& place) {
+  bool windows_overlap() const { return !sliding_.empty(); }
+
+  // Of `count` shares of the operand, a power of two, the one that an invocation owns. Windows that do not overlap lie
+  // in the share that the sum of their starts gives.
+  struct Share {
+    Value own;
+    int64_t count = 1;
+  };
+
+  // Takes the elements of one update at `places`, of which there is one only where windows overlap.
+  void Apply(Value batch, std::span<const Place> places, const Share& share) {
     const ScatterAttributes& a = s_.attributes;
     const Values index = Delinearize(batch, batch_extents_);
-    Value index_at = U32(0), update_at = place.update, corner = place.operand;
+    const Values& remainders = places.front().remainders;
+    Value index_at = U32(0), update_at = U32(0), corner = U32(0);
     for (std::size_t n = 0; n < index.size(); ++n) {
       auto d = static_cast<int64_t>(n);
       if (vector_ && d >= a.index_vector_dim) ++d;
       index_at = b_.Add(index_at, b_.Mul(index[n], U32(At(index_strides_, d))));
       update_at = b_.Add(update_at, b_.Mul(index[n], U32(At(update_strides_, batch_[n]))));
     }
-    Value inside = b_.m.Bool(true);
+    Value inside = b_.m.Bool(true), sum = U32(0);
     for (std::size_t k = 0; k < a.scatter_dims_to_operand_dims.size(); ++k) {
       const int64_t d = a.scatter_dims_to_operand_dims[k];
       const int64_t w = window_of_operand_[static_cast<std::size_t>(d)];
@@ -98,10 +114,11 @@ class ScatterEmitter {
       inside = b_.LAnd(inside, b_.Compare(Cmp::kULe, start, b_.Const(start.kind, static_cast<uint64_t>(room))));
       if (KindBits(start.kind) == 64) start = b_.UConvert(start, Kind::kU32);
       corner = b_.Add(corner, b_.Mul(start, U32(At(operand_strides_, d))));
-      if (!place.remainders.empty() && place.remainders[static_cast<std::size_t>(d)]) {
+      sum = b_.Add(sum, start);
+      if (!remainders.empty() && remainders[static_cast<std::size_t>(d)]) {
         // The one element of the window whose coordinate has this invocation's remainder.
         const Value length = U32(At(s_.updates_dims, w));
-        const Value own = place.remainders[static_cast<std::size_t>(d)], first = b_.UMod(start, length);
+        const Value own = remainders[static_cast<std::size_t>(d)], first = b_.UMod(start, length);
         const Value ahead = b_.Select(b_.Compare(Cmp::kUGe, own, first), U32(0), length);
         const Value offset = b_.Sub(b_.Add(own, ahead), first);
         corner = b_.Add(corner, b_.Mul(offset, U32(At(operand_strides_, d))));
@@ -113,10 +130,22 @@ class ScatterEmitter {
       auto n = static_cast<std::size_t>(vector_ && dim > a.index_vector_dim ? dim - 1 : dim);
       corner = b_.Add(corner, b_.Mul(index[n], U32(At(operand_strides_, a.input_batching_dims[k]))));
     }
+    if (share.count > 1) inside = b_.LAnd(inside, b_.Compare(Cmp::kEq, b_.And(sum, U32(share.count - 1)), share.own));
     // llvmpipe reads from an address that all lanes share even where no lane is active, so the address must be valid.
     // (A select by `inside` would be simplified away within the branch.)
-    corner = b_.Min(corner, U32(std::max<int64_t>(Product(s_.operand_dims) - 1, 0)));
-    b_.If(inside, [&] { Combine(corner, update_at); });
+    const Value last = U32(std::max<int64_t>(Product(s_.operand_dims) - 1, 0));
+    Values operand_at;
+    for (const Place& place : places) operand_at.push_back(b_.Min(b_.Add(corner, place.operand), last));
+    b_.If(inside, [&] {
+      for (std::size_t k = 0; k < places.size(); ++k) {
+        auto combine = [&] { Combine(operand_at[k], b_.Add(update_at, places[k].update)); };
+        if (places[k].there) {
+          b_.If(places[k].there, combine);
+        } else {
+          combine();
+        }
+      }
+    });
   }
 
  private:
@@ -163,6 +192,8 @@ struct ScatterCase {
 struct ScatterWay {
   bool apart;  // whether all windows are written at once
   uint32_t local;
+  int64_t places;  // of the window, that an invocation owns
+  int64_t shares;  // of the operand, of which a workgroup owns one where windows fill its places and share no words
   std::string reason;
 };
 
@@ -179,11 +210,12 @@ constexpr Variant<ScatterCase, ScatterWay> kScatterVariants[] = {
          if (StorageBytes(type) < 4) return "elements share words";
        return std::nullopt;
      },
-     [](const ScatterCase& c, std::string) { return ScatterWay{true, c.tuning.apart_local, ""}; }},
+     [](const ScatterCase& c, std::string) { return ScatterWay{true, c.tuning.apart_local, 1, 1, ""}; }},
     // An invocation for each element of the window, which takes the updates in their order.
     {"in order", nullptr,
      [](const ScatterCase& c, std::string refused) {
-       return ScatterWay{false, c.tuning.in_order_local, std::move(refused)};
+       return ScatterWay{false, c.tuning.in_order_local, c.tuning.in_order_places, c.tuning.in_order_shares,
+                         std::move(refused)};
      }},
 };
 static_assert(TakesEverything(kScatterVariants));
@@ -207,19 +239,40 @@ Result<EmittedProgram> EmitScatter(const plan::KernelPlan& plan, const plan::Sca
   const ScatterWay way = MakeFirst(kScatterVariants, ScatterCase{s, batch, target.tuning.scatter});
   const int64_t items = way.apart ? window * batch : window;
   const uint32_t local = WorkgroupSize(profile, way.local);
-  KRAFLA_ASSIGN(Grid grid, FoldGrid(CeilDiv(items, local), profile));
-  const Value item = b.Add(b.Mul(GroupNumber(b, grid), b.U32(local)), b.LocalIndex());
+  const int64_t owned = scatter.windows_overlap() ? 1 : std::clamp<int64_t>(CeilDiv(items, local), 1, way.places);
+  const auto per_group = static_cast<uint32_t>(local * owned);
+  const int64_t groups = CeilDiv(items, per_group);
+  ScatterEmitter::Share share;
+  const bool words = std::ranges::none_of(s.types, [](ElementType type) { return StorageBytes(type) < 4; });
+  if (owned > 1 && owned == way.places && words)
+    share.count = std::bit_floor(static_cast<uint32_t>(std::max<int64_t>(way.shares / groups, 1)));
+  KRAFLA_ASSIGN(Grid grid, FoldGrid(groups * share.count, profile));
+  Value group = GroupNumber(b, grid);
+  if (share.count > 1) {
+    const Value count = b.U32(static_cast<uint32_t>(share.count));
+    share.own = b.UMod(group, count);
+    group = b.UDiv(group, count);
+  }
+  const Value item = b.Add(b.Mul(group, b.U32(per_group)), b.LocalIndex());
   b.If(b.Compare(Cmp::kULt, item, b.U32(static_cast<uint32_t>(items))), [&] {
     if (way.apart) {
       const Value n = b.UDiv(item, b.U32(static_cast<uint32_t>(window)));
       const Value element = b.Sub(item, b.Mul(n, b.U32(static_cast<uint32_t>(window))));
-      scatter.Apply(n, scatter.WindowPlace(element, /*alone=*/true));
+      scatter.Apply(n, std::array{scatter.WindowPlace(element, /*alone=*/true)}, {});
       return;
     }
-    const ScatterEmitter::Place place = scatter.WindowPlace(item, /*alone=*/false);
+    std::vector<ScatterEmitter::Place> places;
+    for (int64_t k = 0; k < owned; ++k) {
+      const bool within = k == 0 || window % per_group == 0;
+      const Value element = b.Add(item, b.U32(static_cast<uint32_t>(k * local)));
+      // What is not there has a valid address too, for the reason that Apply() names.
+      const Value last = b.U32(static_cast<uint32_t>(items - 1));
+      places.push_back(scatter.WindowPlace(within ? element : b.Min(element, last), /*alone=*/false));
+      if (!within) places.back().there = b.Compare(Cmp::kULe, element, last);
+    }
     const Value first = in_stretches ? w.buffers.PushWord(0) : b.U32(0);
     const Value end = b.Min(b.Add(first, b.U32(kMostInOrder)), b.U32(static_cast<uint32_t>(batch)));
-    b.For(first, end, b.U32(1), [&](Value n) { scatter.Apply(n, place); });
+    b.For(first, end, b.U32(1), [&](Value n) { scatter.Apply(n, places, share); });
   });
   out.kernels.push_back(w.Finish({local, 1, 1}, way.apart ? "scatter.apart" : "scatter.in_order", way.reason));
   for (int64_t first = 0; first < (way.apart ? 1 : batch); first += kMostInOrder) {
