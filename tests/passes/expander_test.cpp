@@ -81,6 +81,32 @@ TEST(RaggedDotExpander, Modes) {
   }
 }
 
+// Larger products name each row's matrix: row by row, or in blocks of rows.
+TEST(RaggedDotExpander, OwnMatrices) {
+  auto sizes = Literal::Create(*Shape::MakeArray(ElementType::kS32, Dims{3}.span()));
+  ASSERT_TRUE(sizes.has_value());
+  for (auto [a, b, c] : {std::tuple{2, 0, 3}, std::tuple{1, 1, 1}, std::tuple{0, 90, 3}, std::tuple{-2, 3, 2},
+                         std::tuple{13, 8, 19}, std::tuple{0, 0, 0}}) {
+    sizes->data<int32_t>()[0] = a;
+    sizes->data<int32_t>()[1] = b;
+    sizes->data<int32_t>()[2] = c;
+    for (std::string_view text :
+         {"a = s32[6,32] parameter(0)\n b = s32[3,32,512] parameter(1)\n g = s32[3] parameter(2)\n"
+          "ROOT r = s32[6,512] ragged-dot(a, b, g), lhs_contracting_dims={1}, "
+          "rhs_contracting_dims={1}, lhs_ragged_dims={0}, rhs_group_dims={0}",
+          "a = s32[40,32] parameter(0)\n b = s32[3,32,80] parameter(1)\n g = s32[3] parameter(2)\n"
+          "ROOT r = s32[40,80] ragged-dot(a, b, g), lhs_contracting_dims={1}, "
+          "rhs_contracting_dims={1}, lhs_ragged_dims={0}, rhs_group_dims={0}",
+          "a = s32[2,40,16] parameter(0)\n b = s32[5,16,16,3,2] parameter(1)\n g = s32[3] parameter(2)\n"
+          "ROOT r = s32[40,5,16] ragged-dot(a, b, g), lhs_contracting_dims={0,2}, "
+          "rhs_contracting_dims={4,1}, lhs_ragged_dims={1}, rhs_group_dims={3}"}) {
+      auto module = ExpectSame(Entry(std::string(text)), {"ragged_dot_expander"}, 0, &*sizes);
+      ASSERT_TRUE(module);
+      EXPECT_TRUE(Find(*module, Opcode::kRaggedDot).empty());
+      EXPECT_FALSE(Find(*module, Opcode::kGather).empty()) << text;
+    }
+  }
+}
 TEST(RaggedDotExpander, SizesPerBatch) {
   auto sizes = Literal::Create(*Shape::MakeArray(ElementType::kS32, Dims{2, 3}.span()));
   ASSERT_TRUE(sizes.has_value());

@@ -240,6 +240,18 @@ bool FusionPlanner::IsPartOfOperand(const Instruction& i, const Uses& mine) cons
          });
 }
 
+namespace {
+
+// Whether each index of a gather names at least so many elements, as of an expert's weights.
+bool GathersWholeMatrices(const Instruction& i, int64_t least_elements) {
+  if (i.opcode() != Opcode::kGather) return false;
+  int64_t elements = 1;
+  for (int64_t size : i.attr<GatherAttributes>().slice_sizes) elements *= size;
+  return elements >= least_elements;
+}
+
+}  // namespace
+
 bool FusionPlanner::ComputedByDot(const Instruction& operand) const {
   const int64_t elements = operand.shape().element_count();
   if (!options_.fuse || !options_.computed_operands || class_[Index(&operand)] != Class::kFusible ||
@@ -268,8 +280,9 @@ bool FusionPlanner::ComputedByDot(const Instruction& operand) const {
       continue;
     }
     if (size > 1) cost += ElementCost(i->opcode(), shape.element_type());
-    moves_only = moves_only && i->opcode() == Opcode::kDynamicSlice;
-    if (i->opcode() == Opcode::kDynamicSlice) {
+    const bool is_slice = i->opcode() == Opcode::kDynamicSlice || GathersWholeMatrices(*i, limits_.operand_elements);
+    moves_only = moves_only && is_slice;
+    if (is_slice) {
       // Its starts are single numbers.
       stack.push_back(i->operand(0));
       continue;
