@@ -267,6 +267,8 @@ struct CompileTarget {
   bool packs_elements = false;
   // Whether a device gets one kernel for an AttentionKernel; null: none does.
   bool (*takes_attention)(const plan::KernelPlan& kernel, const DeviceProfile& profile) = nullptr;
+  // Whether a device, of no profile where it is the CPU, runs a HorizontalKernel as one; null: none does.
+  bool (*takes_horizontal)(const plan::KernelPlan& kernel, const DeviceProfile* profile) = nullptr;
 };
 
 // A device, and what those need to know of it who work with any.

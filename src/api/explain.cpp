@@ -158,19 +158,28 @@ class Explainer {
     out.computation = i.parent()->name();
     out.place = emitted_ == nullptr ? "cpu" : "device";
     if (in_loop_kernel) out.reason = "It is part of a loop that is one kernel.";
-    const auto found = group_of_launch_.find(&i);
     if (const auto rows = rows_.find(&i); rows != rows_.end()) out.rows = plan::Says(*rows->second);
-    if (found == group_of_launch_.end()) return out;
-    const plan::LoggedGroup& group = *found->second;
+    std::vector<const plan::LoggedGroup*> groups;
+    const auto one = log_.horizontal.find(&i);
+    for (const Instruction* part : one != log_.horizontal.end() ? one->second : std::vector{&i})
+      if (const auto found = group_of_launch_.find(part);
+          found != group_of_launch_.end() && !std::ranges::contains(groups, found->second))
+        groups.push_back(found->second);
+    for (const plan::LoggedGroup* group : groups) AddGroup(*group, groups, out);
+    return out;
+  }
+  // `together`: the groups of the same launch.
+  void AddGroup(const plan::LoggedGroup& group, const std::vector<const plan::LoggedGroup*>& together,
+                Explanation::Kernel& out) const {
     for (const Instruction* member : group.members) out.instructions.push_back(member->name());
     for (const Instruction* made : group.made) out.makes.push_back(made->name());
     for (const Instruction* read : group.reads) {
       out.reads.push_back(read->name());
-      if (const auto maker = maker_.find(read); maker != maker_.end() && maker->second != &group)
+      if (const auto maker = maker_.find(read);
+          maker != maker_.end() && !std::ranges::contains(together, maker->second))
         out.apart.push_back(
             {read->name(), maker->second->instruction->name(), plan::WhyApart(log_, *maker->second, group, *read)});
     }
-    return out;
   }
 
   void Launch(const plan::LaunchStep& launch, bool in_loop_kernel) {

@@ -216,6 +216,10 @@ Result<plan::ProgramPlan> FrontEnd::Plan(const DeviceProfile* profile, plan::Pla
     plan_options.row_groups.takes_attention = [&](const plan::KernelPlan& kernel) {
       return target_.takes_attention(kernel, *profile);
     };
+  if (target_.takes_horizontal != nullptr && plan_options.fusion.fuse)
+    plan_options.takes_horizontal = [&](const plan::KernelPlan& kernel) {
+      return target_.takes_horizontal(kernel, profile);
+    };
   // Descriptors are counted, addresses are not.
   if (profile != nullptr && !profile->features.buffer_device_address)
     plan_options.fusion.buffer_limit = static_cast<int>(

@@ -11,11 +11,13 @@
 namespace krafla {
 
 // Of the CPU, wherever its kernels are compiled.
-inline constexpr CompileTarget kCpuTarget{.name = "cpu",
-                                          .takes_dilated_convolutions = true,
-                                          .computes_operands = true,
-                                          .runs_row_groups = true,
-                                          .packs_elements = true};
+inline constexpr CompileTarget kCpuTarget{
+    .name = "cpu",
+    .takes_dilated_convolutions = true,
+    .computes_operands = true,
+    .runs_row_groups = true,
+    .packs_elements = true,
+    .takes_horizontal = [](const plan::KernelPlan&, const DeviceProfile*) { return true; }};
 
 // Step by step, as `krafla opt` shows what lies between; OptimizeAndPlan is all of it.
 class FrontEnd {

@@ -45,8 +45,8 @@ class Hasher {
 }  // namespace
 
 std::string_view FamilyName(const KernelPlan& kernel) {
-  constexpr std::string_view kNames[] = {"loop",    "reduce", "dot",    "convolution", "sort", "scan",
-                                         "scatter", "fft",    "linalg", "attention",   "host"};
+  constexpr std::string_view kNames[] = {"loop",    "reduce", "dot",    "convolution", "sort",       "scan",
+                                         "scatter", "fft",    "linalg", "attention",   "horizontal", "host"};
   static_assert(std::size(kNames) == std::variant_size_v<KernelBody>);
   return kNames[kernel.body.index()];
 }
@@ -60,20 +60,26 @@ uint64_t HashProblem(const KernelPlan& kernel) {
     h.Add(static_cast<uint64_t>(b.element_count));
   }
   ForEachProgram(kernel.body, [&](const ElementProgram& p) { h.Add(p); });
+  const auto add_dot = [&](const DotKernel& dot) {
+    h.Add(dot.batch);
+    for (int64_t v : {dot.m, dot.n, dot.k, dot.lhs_offset, dot.rhs_offset, dot.lhs_m_stride, dot.lhs_k_stride,
+                      dot.rhs_k_stride, dot.rhs_n_stride})
+      h.Add(static_cast<uint64_t>(v));
+  };
+  const auto add_part = [&](const auto& body) {
+    using T = std::decay_t<decltype(body)>;
+    if constexpr (std::is_same_v<T, ReduceKernel>) {
+      h.Add(body.row_dims);
+      h.Add(body.element_dims);
+    }
+    if constexpr (std::is_same_v<T, DotKernel>) add_dot(body);
+  };
   std::visit(
       [&](const auto& body) {
         using T = std::decay_t<decltype(body)>;
-        if constexpr (std::is_same_v<T, ReduceKernel>) {
-          h.Add(body.row_dims);
-          h.Add(body.element_dims);
-        }
-        const auto add_dot = [&](const DotKernel& dot) {
-          h.Add(dot.batch);
-          for (int64_t v : {dot.m, dot.n, dot.k, dot.lhs_offset, dot.rhs_offset, dot.lhs_m_stride, dot.lhs_k_stride,
-                            dot.rhs_k_stride, dot.rhs_n_stride})
-            h.Add(static_cast<uint64_t>(v));
-        };
-        if constexpr (std::is_same_v<T, DotKernel>) add_dot(body);
+        add_part(body);
+        if constexpr (std::is_same_v<T, HorizontalKernel>)
+          for (const auto& part : body.parts) std::visit(add_part, part);
         if constexpr (std::is_same_v<T, AttentionKernel>) add_dot(*body.scores), add_dot(*body.product);
         if constexpr (std::is_same_v<T, ConvKernel>) {
           h.Add(body.input_dims);

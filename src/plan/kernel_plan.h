@@ -121,6 +121,14 @@ struct AttentionKernel {
   friend bool operator==(const AttentionKernel&, const AttentionKernel&) = default;
 };
 
+// Kernels as one launch, each over all bindings: products of one vector with several matrices, rotations of queries and
+// keys. What one writes no other one touches, but for a dot that follows a dot (FollowedParts in plan/horizontal.h).
+struct HorizontalKernel {
+  using Part = std::variant<LoopKernel, ReduceKernel, DotKernel>;
+  std::vector<Part> parts;
+  friend bool operator==(const HorizontalKernel&, const HorizontalKernel&) = default;
+};
+
 // A convolution, with its dimension numbers and its window as HLO has them; operands are row-major. The epilogue runs
 // over the dimensions of the HLO instruction's result in their order, with the sum in accumulate_type as param 0, and
 // rounds to result_type itself.
@@ -229,7 +237,7 @@ struct HostKernel {
 };
 
 using KernelBody = std::variant<LoopKernel, ReduceKernel, DotKernel, ConvKernel, SortKernel, ScanKernel, ScatterKernel,
-                                FftKernel, LinalgKernel, AttentionKernel, HostKernel>;
+                                FftKernel, LinalgKernel, AttentionKernel, HorizontalKernel, HostKernel>;
 
 // Calls visit(program) for each program of a kernel that may read its bindings: all but the comparators of sorts. The
 // body may be constant or not.
@@ -247,11 +255,18 @@ void ForEachProgram(Body& body, Visit&& visit) {
       for (auto& reduction : stage.reductions) of_reduction(reduction);
     }
   };
+  const auto of_part = [&](auto& part) {
+    using Part = std::remove_cvref_t<decltype(part)>;
+    if constexpr (std::is_same_v<Part, LoopKernel>) visit(part.program);
+    if constexpr (std::is_same_v<Part, DotKernel>) of_dot(part);
+    if constexpr (std::is_same_v<Part, ReduceKernel>) of_stages(part);
+  };
   std::visit(
       [&](auto& kernel) {
         using Kernel = std::remove_cvref_t<decltype(kernel)>;
-        if constexpr (std::is_same_v<Kernel, LoopKernel>) visit(kernel.program);
-        if constexpr (std::is_same_v<Kernel, DotKernel>) of_dot(kernel);
+        of_part(kernel);
+        if constexpr (std::is_same_v<Kernel, HorizontalKernel>)
+          for (auto& part : kernel.parts) std::visit(of_part, part);
         if constexpr (std::is_same_v<Kernel, ConvKernel>) visit(kernel.epilogue);
         if constexpr (std::is_same_v<Kernel, AttentionKernel>) {
           of_dot(*kernel.scores), of_stages(kernel.rows), of_dot(*kernel.product);
@@ -259,7 +274,6 @@ void ForEachProgram(Body& body, Visit&& visit) {
         }
         if constexpr (std::is_same_v<Kernel, ScanKernel>) of_reduction(kernel.reduction);
         if constexpr (std::is_same_v<Kernel, ScatterKernel>) of_reduction(kernel.combiner);
-        if constexpr (std::is_same_v<Kernel, ReduceKernel>) of_stages(kernel);
       },
       body);
 }
@@ -276,6 +290,9 @@ struct KernelPlan {
 };
 // The launches that an attention is, over its bindings and the two buffers between them.
 std::vector<KernelPlan> PartsOfAttention(const KernelPlan& plan, const AttentionKernel& attention);
+
+// The kernels that are launched as one, each over all bindings.
+std::vector<KernelPlan> PartsOfHorizontal(const KernelPlan& plan, const HorizontalKernel& horizontal);
 
 std::string_view FamilyName(const KernelPlan& kernel);  // "loop", "reduce", "dot", ...
 uint64_t HashProblem(const KernelPlan& kernel);

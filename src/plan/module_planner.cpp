@@ -126,7 +126,11 @@ Result<> ModulePlanner::PlanComputation(const Computation& c, std::span<const Sl
   CopyRoots(scope, roots, results, steps);
   ends.resize(steps.steps.size() - begin, now_);
   if (options_.fusion.overlap.enabled) OverlapExchanges(scope, begin, std::move(ends), steps);
+  const auto times =
+      options_.takes_horizontal ? LaunchTimes(scope, begin, steps) : std::unordered_map<const Instruction*, int>();
   GroupRows(scope, arguments, results, begin, steps);
+  // Loops of little work may become one kernel, or a tape, of the launches that they are.
+  if (options_.takes_horizontal) FuseHorizontally(times, is_entry ? 0 : kSmallKernelBytes, begin, steps);
   return {};
 }
 

@@ -203,8 +203,19 @@ class ModulePlanner {
   bool AddBounded(const Scope& scope, RowGroup& group, const RowBlocks& blocks, const std::map<int, Slice>& places,
                   StepList& whole, StepList& out);
   void EndRowGroup(const Scope& scope, const RowGroup& group);
-  // The kernels that only the whole arrays would have needed.
+  // The kernels that no launch has: of whole arrays, of launches that became one.
   void DropUnusedKernels();
+
+  // Makes one launch of several among the steps from `begin` on, where none depends on another one
+  // (plan/fuse_launches.cpp). `times`: of the launches; `least_bytes`: what the launches move together at the
+  // least.
+  void FuseHorizontally(const std::unordered_map<const Instruction*, int>& times, double least_bytes, std::size_t begin,
+                        StepList& steps);
+  std::vector<std::size_t> LaunchesWith(const StepList& steps, std::size_t first, const std::vector<bool>& gone,
+                                        bool asks);
+  bool TakesTogether(std::span<const LaunchStep* const> launches);
+  static std::unordered_map<const Instruction*, int> LaunchTimes(const Scope& scope, std::size_t begin,
+                                                                 const StepList& steps);
 
   // A computation that several call. Its steps work on fixed slices of a frame of its own, to which callers copy the
   // arguments and from which they copy the results. One frame is enough, because no computation calls itself.
@@ -233,7 +244,8 @@ class ModulePlanner {
   std::array<std::optional<Slice>, 2> device_ids_;
   std::unordered_map<const Instruction*, Slice> constants_, states_;
   std::unordered_multimap<uint64_t, int> kernels_by_hash_;
-  bool has_row_groups_ = false;
+  bool has_unused_kernels_ = false;
+  std::map<int, bool> takes_horizontal_;  // by kernel
 };
 
 }  // namespace krafla::plan

@@ -123,6 +123,8 @@ struct PlanLog {
   std::vector<NumberedStep> launches;
 
   std::vector<LoggedRowGroup> row_groups;
+  // Launches that are one (HorizontalKernel), by LaunchStep::instruction: those of the launches that there were.
+  std::unordered_map<const Instruction*, std::vector<const Instruction*>> horizontal;
 };
 
 // The reasons as sentences.

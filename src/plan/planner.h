@@ -42,6 +42,9 @@ struct RowGroupOptions {
 struct PlanOptions {
   FusionOptions fusion;
   RowGroupOptions row_groups;
+  // Whether the device takes independent launches as this one, a HorizontalKernel, and is no slower for it; empty: it
+  // takes none.
+  std::function<bool(const KernelPlan&)> takes_horizontal = {};
   // Whether a donated parameter shares its buffer with the result that updates it in place.
   bool alias_donated = true;
 };

@@ -64,6 +64,20 @@ std::string DotText(const DotKernel& body) {
   return out + body.epilogue.ToString();
 }
 
+std::string HorizontalText(const HorizontalKernel& body) {
+  std::string out;
+  for (const HorizontalKernel::Part& part : body.parts)
+    out += std::visit(
+        [](const auto& p) {
+          using T = std::decay_t<decltype(p)>;
+          if constexpr (std::is_same_v<T, LoopKernel>) return "loop\n" + Indent(p.program.ToString(), "  ");
+          if constexpr (std::is_same_v<T, ReduceKernel>) return "reduce\n" + Indent(ReduceText(p), "  ");
+          if constexpr (std::is_same_v<T, DotKernel>) return "dot\n" + Indent(DotText(p), "  ");
+        },
+        part);
+  return out;
+}
+
 std::string BodyText(const KernelPlan& kernel) {
   return std::visit(
       [](const auto& body) -> std::string {
@@ -71,6 +85,7 @@ std::string BodyText(const KernelPlan& kernel) {
         if constexpr (std::is_same_v<T, LoopKernel>) return body.program.ToString();
         if constexpr (std::is_same_v<T, ReduceKernel>) return ReduceText(body);
         if constexpr (std::is_same_v<T, DotKernel>) return DotText(body);
+        if constexpr (std::is_same_v<T, HorizontalKernel>) return HorizontalText(body);
         if constexpr (std::is_same_v<T, AttentionKernel>)
           return Format("scores\n{}rows\n{}product\n{}", Indent(DotText(body.scores), "  "),
                         Indent(ReduceText(body.rows), "  "), Indent(DotText(body.product), "  ")) +

@@ -58,10 +58,14 @@ KernelPlan Over(const Parts& parts, KernelPlan kernel) {
     std::iota(same.begin(), same.end(), 0);
     p = JoinDims(p, same);
   });
-  if (auto* dot = std::get_if<DotKernel>(&kernel.body)) {
+  const auto move_operands = [&](DotKernel* dot) {
+    if (dot == nullptr) return;
     if (!dot->computes_lhs()) dot->lhs_offset -= first(dot->lhs_binding);
     if (!dot->computes_rhs()) dot->rhs_offset -= first(dot->rhs_binding);
-  }
+  };
+  move_operands(std::get_if<DotKernel>(&kernel.body));
+  if (auto* horizontal = std::get_if<HorizontalKernel>(&kernel.body))
+    for (HorizontalKernel::Part& part : horizontal->parts) move_operands(std::get_if<DotKernel>(&part));
   return kernel;
 }
 
@@ -79,12 +83,11 @@ std::vector<int64_t> StructureOf(const KernelPlan& kernel) {
 // Kernels of little work that loops launch. Such a loop may become one kernel of the device (spirv_codegen/kernels/
 // loop_nest.h), where each slice of an array is an address to hold, and nothing is compiled for its launches.
 std::vector<bool> SmallKernelsOfLoops(const ProgramPlan& plan) {
-  constexpr double kSmallBytes = 1 << 18;
   std::vector<bool> out(plan.kernels.size());
   const auto mark = [&](const Step& step) {
     ForEachLaunchOf(step, [&](const LaunchStep& launch) {
       const auto k = static_cast<std::size_t>(launch.kernel);
-      out[k] = plan.kernels[k].bytes < kSmallBytes;
+      out[k] = plan.kernels[k].bytes < kSmallKernelBytes;
     });
   };
   ForEachStep(plan, [&](const Step& step) {

@@ -35,9 +35,24 @@ void TouchOperand(TouchedElements& to, int64_t offset, const DotKernel& dot, con
   Touch(to, range, count);
 }
 
+// What a part leaves alone keeps its range of nothing.
+std::optional<std::vector<TouchedElements>> TouchedByAll(const KernelPlan& kernel, const HorizontalKernel& horizontal) {
+  std::vector<TouchedElements> out(kernel.bindings.size());
+  for (const KernelPlan& part : PartsOfHorizontal(kernel, horizontal)) {
+    const std::optional<std::vector<TouchedElements>> touched = TouchedBy(part);
+    if (!touched) return std::nullopt;
+    for (std::size_t b = 0; b < out.size(); ++b) {
+      out[b].range = Union(out[b].range, (*touched)[b].range);
+      out[b].count = std::max(out[b].count, (*touched)[b].count);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 std::optional<std::vector<TouchedElements>> TouchedBy(const KernelPlan& kernel) {
+  if (const auto* horizontal = std::get_if<HorizontalKernel>(&kernel.body)) return TouchedByAll(kernel, *horizontal);
   const auto* dot = std::get_if<DotKernel>(&kernel.body);
   if (dot == nullptr && !std::holds_alternative<LoopKernel>(kernel.body) &&
       !std::holds_alternative<ReduceKernel>(kernel.body))

@@ -18,8 +18,8 @@ struct TouchedElements {
   double count = 0;  // at most so many, each once
 };
 
-// By binding. Of loops, reductions and dots, which reach their bindings by their programs and a dot's strides alone;
-// nothing for other families, and where a kernel iterates over nothing.
+// By binding. Of loops, reductions, dots and what is made of them, which reach their bindings by their programs and a
+// dot's strides alone; nothing for other families, and where a kernel iterates over nothing.
 std::optional<std::vector<TouchedElements>> TouchedBy(const KernelPlan& kernel);
 
 // Bytes that a launch moves if what it touches is moved once.

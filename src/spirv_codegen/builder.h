@@ -103,6 +103,7 @@ class Builder {
 
   // Memory and synchronisation.
   Id SharedArray(Kind kind, int width, uint32_t count);
+  int64_t shared_bytes() const { return shared_bytes_; }  // of the arrays so far
   Value LoadShared(Id array, Kind kind, int width, Value index);
   void StoreShared(Id array, Value index, Value value);
   void WorkgroupBarrier();  // also orders workgroup memory
@@ -110,6 +111,8 @@ class Builder {
   void SubgroupBarrier();   // the same within a subgroup
   Value LoadPrologue(Id variable, Kind kind, int width);  // of an Input variable
   Value WorkgroupId(int axis);
+  // From here on workgroups are numbered, along the first axis, from this one on.
+  void NumberGroupsFrom(uint32_t first) { first_group_ = first; }
   Value LocalIndex();
   Value SubgroupId();  // within the workgroup
   Value SubgroupLane();
@@ -128,6 +131,8 @@ class Builder {
   void Branch(Id target);
   void Barrier(spv::Scope scope, bool buffers = false);
 
+  uint32_t first_group_ = 0;
+  int64_t shared_bytes_ = 0;
   Value workgroup_id_, local_index_, subgroup_id_, lane_;
 };
 

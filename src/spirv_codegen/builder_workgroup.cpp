@@ -9,6 +9,7 @@
 namespace krafla::spirv {
 
 Id Builder::SharedArray(Kind kind, int width, uint32_t count) {
+  shared_bytes_ += int64_t{count} * width * (KindBits(kind) / 8);
   const Id array = m.Array(m.Type(kind, width), count, 0);
   return m.GlobalVariable(spv::StorageClass::Workgroup, m.Pointer(spv::StorageClass::Workgroup, array));
 }
@@ -60,7 +61,8 @@ Value Builder::WorkgroupId(int axis) {
     workgroup_id_ =
         Value{m.EmitPrologue(spv::Op::OpLoad, m.Global(spv::Op::OpTypeVector, type_words), words), Kind::kU32, 3};
   }
-  return Extract(workgroup_id_, axis);
+  const Value number = Extract(workgroup_id_, axis);
+  return axis == 0 && first_group_ > 0 ? Sub(number, U32(first_group_)) : number;
 }
 Value Builder::LocalIndex() {
   if (!local_index_) {

@@ -24,6 +24,11 @@ Result<> CanEmit(const plan::KernelPlan& kernel, const DeviceProfile& profile) {
     if (dot->computes_rhs()) KRAFLA_TRY(CheckProgram(dot->rhs_program, profile));
     return CheckProgram(dot->epilogue, profile);
   }
+  if (const auto* horizontal = std::get_if<plan::HorizontalKernel>(&kernel.body)) {
+    for (const plan::KernelPlan& part : plan::PartsOfHorizontal(kernel, *horizontal))
+      KRAFLA_TRY(CanEmit(part, profile));
+    return {};
+  }
   if (std::holds_alternative<plan::AttentionKernel>(kernel.body)) {
     Result<> checked;
     plan::ForEachProgram(kernel.body, [&](const plan::ElementProgram& program) {
@@ -62,7 +67,14 @@ Result<> TakesAttention(const plan::KernelPlan& kernel, const DeviceProfile& pro
   return CanEmitAttention(kernel, std::get<plan::AttentionKernel>(kernel.body), Target{profile, tuning, options});
 }
 
-namespace {
+Result<> TakesHorizontal(const plan::KernelPlan& kernel, const DeviceProfile& profile, const Tuning& tuning) {
+  const EmitOptions options;
+  KRAFLA_TRY(CanEmit(kernel, profile));
+  KRAFLA_ASSIGN(const EmittedProgram joint,
+                EmitJointly(kernel, std::get<plan::HorizontalKernel>(kernel.body), Target{profile, tuning, options}));
+  for (const EmittedKernel& emitted : joint.kernels) KRAFLA_TRY(CheckBufferCount(emitted, profile));
+  return {};
+}
 
 Result<EmittedProgram> EmitFamily(const plan::KernelPlan& kernel, const Target& target) {
   if (const auto* loop = std::get_if<plan::LoopKernel>(&kernel.body)) return EmitLoop(kernel, *loop, target);
@@ -77,10 +89,10 @@ Result<EmittedProgram> EmitFamily(const plan::KernelPlan& kernel, const Target& 
   if (const auto* linalg = std::get_if<plan::LinalgKernel>(&kernel.body)) return EmitLinalg(kernel, *linalg, target);
   if (const auto* attention = std::get_if<plan::AttentionKernel>(&kernel.body))
     return EmitAttention(kernel, *attention, target);
+  if (const auto* horizontal = std::get_if<plan::HorizontalKernel>(&kernel.body))
+    return EmitHorizontal(kernel, *horizontal, target);
   return Unimplemented("There is no device code for kernels of the family '{}'.", plan::FamilyName(kernel));
 }
-
-}  // namespace
 
 Result<EmittedProgram> Emit(const plan::KernelPlan& kernel, const DeviceProfile& profile, const EmitOptions& options) {
   if (options.treat_as_gpu) {

@@ -71,6 +71,9 @@ Result<> CanEmit(const plan::KernelPlan& kernel, const DeviceProfile& profile);
 // UNIMPLEMENTED with the reason where it does not. For planners: without it, they leave the three as they are.
 Result<> TakesAttention(const plan::KernelPlan& kernel, const DeviceProfile& profile, const Tuning& tuning);
 
+// Whether the device runs the parts of a HorizontalKernel as one; UNIMPLEMENTED with the reason where it does not.
+Result<> TakesHorizontal(const plan::KernelPlan& kernel, const DeviceProfile& profile, const Tuning& tuning);
+
 // UNIMPLEMENTED for a kernel with more buffers than the device has descriptors for in one stage; addresses are not
 // counted.
 Result<> CheckBufferCount(const EmittedKernel& kernel, const DeviceProfile& profile);

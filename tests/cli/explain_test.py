@@ -53,13 +53,13 @@ class ExplainTest(unittest.TestCase):
             lines = self.lines(self.module, "-d", device)
             kernels = {l["kernel"]: l for l in lines if "kernel" in l}
             apart = {(k, a["value"]): a["why"] for k, l in kernels.items() for a in l["apart"]}
-            self.assertIn("2 kernels read it", apart["rows", "e"])
+            self.assertIn("2 kernels read it", apart["columns", "e"])
             self.assertIn("of the reader's family does not follow", apart["ordered", "columns"])
             self.assertIn("Only reductions", apart["twice", "ordered"])
             self.assertEqual(kernels["e"]["op_name"], "jit(f)/exp")
             self.assertEqual({l["place"] for l in kernels.values()}, {"cpu" if device == "cpu" else "device"})
             if device == "vulkan":
-                self.assertTrue(kernels["rows"]["variant"].startswith("reduce"))
+                self.assertTrue(kernels["columns"]["variant"].startswith("reduce"))
             self.assertEqual(lines[0]["launches"], sum(l["launches"] for l in kernels.values()))
 
     def test_the_arena(self):

@@ -73,6 +73,12 @@ bool TakesAttention(const plan::KernelPlan& kernel, const DeviceProfile& profile
   return tuning && spirv::TakesAttention(kernel, profile, *tuning).has_value();
 }
 
+bool TakesHorizontal(const plan::KernelPlan& kernel, const DeviceProfile* profile) {
+  if (profile == nullptr) return true;
+  const Result<Tuning> tuning = TuningAskedFor(*profile);
+  return tuning && spirv::TakesHorizontal(kernel, *profile, *tuning).has_value();
+}
+
 std::vector<std::string> FeaturesOff(const Module& module, const CompileOptions& options) {
   std::set<std::string> off;
   // Only names that profiles know switch device features; the others are passes, "fusion" and "loops".

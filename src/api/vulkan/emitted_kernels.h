@@ -22,12 +22,14 @@ namespace krafla {
 constexpr uint64_t kSliceAlignment = 256;
 
 bool TakesAttention(const plan::KernelPlan& kernel, const DeviceProfile& profile);
+bool TakesHorizontal(const plan::KernelPlan& kernel, const DeviceProfile* profile);
 inline constexpr CompileTarget kVulkanTarget{.name = "vulkan",
                                              .runs_spirv = true,
                                              .computes_operands = true,
                                              .runs_row_groups = true,
                                              .packs_elements = true,
-                                             .takes_attention = &TakesAttention};
+                                             .takes_attention = &TakesAttention,
+                                             .takes_horizontal = &TakesHorizontal};
 
 // Loops that are one kernel.
 using EmittedLoops = std::map<const plan::WhileStep*, spirv::EmittedLoop>;

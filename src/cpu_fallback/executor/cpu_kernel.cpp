@@ -32,6 +32,9 @@ struct Maker {
   cpu::KernelResult operator()(const plan::AttentionKernel& body) const {
     return cpu::MakeAttentionKernel(plan, body, options);
   }
+  cpu::KernelResult operator()(const plan::HorizontalKernel& body) const {
+    return cpu::MakeHorizontalKernel(plan, body, options);
+  }
   cpu::KernelResult operator()(const plan::HostKernel& body) const { return cpu::MakeHostKernel(plan, body, options); }
 };
 

@@ -31,6 +31,8 @@ KernelResult MakeLinalgKernel(const plan::KernelPlan& plan, const plan::LinalgKe
                               const CpuKernelOptions& options);
 KernelResult MakeAttentionKernel(const plan::KernelPlan& plan, const plan::AttentionKernel& body,
                                  const CpuKernelOptions& options);
+KernelResult MakeHorizontalKernel(const plan::KernelPlan& plan, const plan::HorizontalKernel& body,
+                                  const CpuKernelOptions& options);
 KernelResult MakeHostKernel(const plan::KernelPlan& plan, const plan::HostKernel& body,
                             const CpuKernelOptions& options);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "plan/rebind.h"
 #include "plan/rows/column_bounds.h"
 #include "plan/rows/column_limits.h"
 #include "plan/rows/free_programs.h"
@@ -32,7 +33,7 @@ class AttentionMaker {
     scores_ = *scores, weights_ = *weights;
     if (!Bind()) return std::nullopt;
     AttentionKernel body;
-    for (std::size_t m = 0; m < 3; ++m) Rebind(parts_[m], bindings_of_[m]);
+    for (std::size_t m = 0; m < 3; ++m) Rebind(parts_[m].body, bindings_of_[m], buffers_);
     body.scores = std::get<DotKernel>(parts_[0].body);
     body.rows = std::get<ReduceKernel>(parts_[1].body);
     body.product = std::get<DotKernel>(parts_[2].body);
@@ -136,19 +137,6 @@ class AttentionMaker {
     scores_buffer_ = outer, weights_buffer_ = outer + 1;
     return true;
   }
-  void Rebind(KernelPlan& part, const std::vector<int>& to) const {
-    ForEachProgram(part.body, [&](ElementProgram& p) {
-      for (Node& n : p.nodes)
-        if (n.op == NodeOp::kLoad) n.buffer = to[AttentionAt(n.buffer)];
-      for (Store& s : p.stores) s.buffer = to[AttentionAt(s.buffer)];
-      p.buffers = buffers_;
-    });
-    if (auto* dot = std::get_if<DotKernel>(&part.body)) {
-      if (!dot->computes_lhs()) dot->lhs_binding = to[AttentionAt(dot->lhs_binding)];
-      if (!dot->computes_rhs()) dot->rhs_binding = to[AttentionAt(dot->rhs_binding)];
-    }
-  }
-
   // Whether an index is that of the program's own row and column in an array of rows of `columns` elements.
   bool IsOwn(const ElementProgram& p, IndexId index, int64_t columns) const {
     IndexSpace space = p.space;

@@ -335,11 +335,11 @@ void ModulePlanner::EndRowGroup(const Scope& scope, const RowGroup& group) {
       last = std::max(last, end);
     }
   }
-  has_row_groups_ = true;
+  has_unused_kernels_ = true;
 }
 
 void ModulePlanner::DropUnusedKernels() {
-  if (!has_row_groups_) return;
+  if (!has_unused_kernels_) return;
   std::vector<int> number(plan_.kernels.size(), -1);
   ForEachLaunch(plan_, [&](const LaunchStep& launch) { number[static_cast<std::size_t>(launch.kernel)] = 0; });
   std::vector<KernelPlan> used;

@@ -21,10 +21,15 @@ std::vector<BufferDesc> Describe(const plan::KernelPlan& plan, std::vector<Buffe
 }  // namespace
 
 KernelWriter::KernelWriter(const plan::KernelPlan& kernel_plan, const DeviceProfile& device, const Tuning& tuning,
-                           std::vector<BufferDesc> scratch, int push_words)
-    : m(device),
-      b(m),
-      buffers(b, Describe(kernel_plan, std::move(scratch)), tuning.memory, push_words),
+                           std::vector<BufferDesc> scratch, int push_words, KernelModule* joint)
+    : is_joint_(joint != nullptr),
+      own_(is_joint_ ? nullptr
+                     : std::make_unique<KernelModule>(device, Describe(kernel_plan, std::move(scratch)), tuning.memory,
+                                                      push_words)),
+      to_(is_joint_ ? *joint : *own_),
+      m(to_.m),
+      b(to_.b),
+      buffers(to_.buffers),
       plan(kernel_plan),
       profile(device),
       push_words_(push_words) {}
@@ -32,11 +37,12 @@ KernelWriter::KernelWriter(const plan::KernelPlan& kernel_plan, const DeviceProf
 EmittedKernel KernelWriter::Finish(std::array<uint32_t, 3> local_size, std::string variant, std::string reason) {
   EmittedKernel out;
   out.local_size = local_size;
+  out.variant = std::move(variant);
+  out.reason = std::move(reason);
+  if (is_joint_) return out;
   out.uses_buffer_device_address = buffers.uses_addresses();
   for (const Buffers::Use& use : buffers.Finish()) out.buffers.push_back({use.buffer, use.read, use.written});
   out.push_words = push_words_;
-  out.variant = std::move(variant);
-  out.reason = std::move(reason);
   out.words = m.Finish(local_size);
   return out;
 }

@@ -12,31 +12,60 @@
 
 namespace krafla::spirv {
 
+class JointKernels;
+
 // The device that code is generated for: its capabilities and limits are in the profile, what is faster on it is in the
 // tuning.
 struct Target {
   const DeviceProfile& profile;
   const Tuning& tuning;
   const EmitOptions& options;
+  JointKernels* joint = nullptr;  // into which the kernels go, in their order; null: each is a module of its own
+};
+
+// What a kernel is written to: a module with its builder and the buffers.
+struct KernelModule {
+  KernelModule(const DeviceProfile& profile, std::vector<BufferDesc> descs, const MemoryTuning& tuning, int push_words)
+      : m(profile), b(m), buffers(b, std::move(descs), tuning, push_words) {}
+  Module m;
+  Builder b;
+  Buffers buffers;
+};
+
+// The modules of kernels that are launched as one (kernels/horizontal.cpp). The writers of a part's kernels write to
+// one after the other.
+class JointKernels {
+ public:
+  std::vector<std::unique_ptr<KernelModule>> modules;
+  void StartPart() { next_ = 0; }
+  KernelModule* Next() { return next_ < modules.size() ? modules[next_++].get() : nullptr; }
+
+ private:
+  std::size_t next_ = 0;
 };
 
 // One kernel under construction.
 class KernelWriter {
+  const bool is_joint_;
+  std::unique_ptr<KernelModule> own_;
+  KernelModule& to_;
+
  public:
   // `scratch` describes the buffers that come after the plan's bindings.
   KernelWriter(const plan::KernelPlan& kernel_plan, const DeviceProfile& device, const Tuning& tuning,
-               std::vector<BufferDesc> scratch = {}, int push_words = 0);
+               std::vector<BufferDesc> scratch = {}, int push_words = 0, KernelModule* joint = nullptr);
   KernelWriter(const plan::KernelPlan& kernel_plan, const Target& target, std::vector<BufferDesc> scratch = {},
                int push_words = 0)
-      : KernelWriter(kernel_plan, target.profile, target.tuning, std::move(scratch), push_words) {}
+      : KernelWriter(kernel_plan, target.profile, target.tuning, std::move(scratch), push_words,
+                     target.joint != nullptr ? target.joint->Next() : nullptr) {}
 
-  Module m;
-  Builder b;
-  Buffers buffers;
+  Module& m;
+  Builder& b;
+  Buffers& buffers;
   const plan::KernelPlan& plan;
   const DeviceProfile& profile;
 
-  // Ends the module and returns it as a kernel.
+  // Ends the module and returns it as a kernel; what is written to a joint module has no words yet.
   EmittedKernel Finish(std::array<uint32_t, 3> local_size, std::string variant, std::string reason = "");
 
  private:
@@ -84,6 +113,13 @@ Result<EmittedProgram> EmitLinalg(const plan::KernelPlan& plan, const plan::Lina
 Result<> CanEmitAttention(const plan::KernelPlan& plan, const plan::AttentionKernel& attention, const Target& target);
 Result<EmittedProgram> EmitAttention(const plan::KernelPlan& plan, const plan::AttentionKernel& attention,
                                      const Target& target);
+// UNIMPLEMENTED with the reason where the parts cannot share dispatches.
+Result<EmittedProgram> EmitJointly(const plan::KernelPlan& plan, const plan::HorizontalKernel& horizontal,
+                                   const Target& target);
+Result<EmittedProgram> EmitHorizontal(const plan::KernelPlan& plan, const plan::HorizontalKernel& horizontal,
+                                      const Target& target);
+// Of any family.
+Result<EmittedProgram> EmitFamily(const plan::KernelPlan& kernel, const Target& target);
 Result<EmittedProgram> EmitScatter(const plan::KernelPlan& plan, const plan::ScatterKernel& scatter,
                                    const Target& target);
 

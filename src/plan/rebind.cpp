@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/rebind.h"
+
+namespace krafla::plan {
+
+void Rebind(KernelBody& body, std::span<const int> to, const std::vector<ProgramBuffer>& buffers) {
+  const auto moved = [&](int binding) { return to[static_cast<std::size_t>(binding)]; };
+  ForEachProgram(body, [&](ElementProgram& p) {
+    for (Node& n : p.nodes)
+      if (n.op == NodeOp::kLoad) n.buffer = moved(n.buffer);
+    for (Store& s : p.stores) s.buffer = moved(s.buffer);
+    p.buffers = buffers;
+  });
+  if (auto* dot = std::get_if<DotKernel>(&body)) {
+    if (!dot->computes_lhs()) dot->lhs_binding = moved(dot->lhs_binding);
+    if (!dot->computes_rhs()) dot->rhs_binding = moved(dot->rhs_binding);
+  }
+}
+
+}  // namespace krafla::plan

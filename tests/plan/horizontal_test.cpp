@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which launches become one (HorizontalKernel).
+#include "plan/horizontal.h"
+
+#include <gtest/gtest.h>
+
+#include "plan/plan_check.h"
+#include "plan/step_runner.h"
+#include "plan_text.h"
+
+namespace krafla::plan {
+namespace {
+
+PlanOptions HorizontalOptions() {
+  PlanOptions out;
+  out.takes_horizontal = [](const KernelPlan&) { return true; };
+  return out;
+}
+
+// The launches of a plan by their kernels: "dot+dot[-1,0] loop".
+std::string LaunchesOf(std::string_view text, const PlanOptions& options = HorizontalOptions()) {
+  auto plan = PlanText(text, options);
+  if (!plan) return plan.error().ToString();
+  if (auto checked = CheckPlan(*plan); !checked) return checked.error().ToString();
+  std::string out;
+  ForEachLaunch(*plan, [&](const LaunchStep& launch) {
+    const KernelPlan& kernel = plan->kernels[static_cast<std::size_t>(launch.kernel)];
+    out += out.empty() ? "" : " ";
+    const auto* horizontal = std::get_if<HorizontalKernel>(&kernel.body);
+    if (horizontal == nullptr) {
+      out += FamilyName(kernel);
+      return;
+    }
+    const std::vector<int> follows = FollowedParts(*horizontal);
+    std::size_t p = 0;
+    for (const KernelPlan& part : PartsOfHorizontal(kernel, *horizontal)) {
+      out += Format("{}{}", p == 0 ? "" : "+", FamilyName(part));
+      if (follows[p] >= 0) out += Format("({})", follows[p]);
+      ++p;
+    }
+  });
+  return out;
+}
+
+constexpr std::string_view kProducts = R"(HloModule products
+ENTRY main {
+  x = f32[1,64] parameter(0)
+  wq = f32[64,48] parameter(1)
+  wk = f32[64,16] parameter(2)
+  wv = f32[64,16] parameter(3)
+  q = f32[1,48] dot(x, wq), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  k = f32[1,16] dot(x, wk), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  v = f32[1,16] dot(x, wv), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT t = (f32[1,48], f32[1,16], f32[1,16]) tuple(q, k, v)
+})";
+
+TEST(HorizontalTest, ProductsOfOneVectorAreOneLaunch) {
+  EXPECT_EQ(LaunchesOf(kProducts), "dot+dot+dot");
+  auto plan = PlanText(kProducts, HorizontalOptions());
+  ASSERT_TRUE(plan);
+  ASSERT_EQ(plan->kernels.size(), 1u) << "the kernels of the launches that there were are still there";
+  EXPECT_EQ(plan->kernels[0].bindings.size(), 7u) << "the vector is bound once";
+}
+
+TEST(HorizontalTest, NotWhereADeviceDoesNotTakeIt) {
+  PlanOptions options;
+  EXPECT_EQ(LaunchesOf(kProducts, options), "dot dot dot");
+  // Two of them at the most.
+  options.takes_horizontal = [](const KernelPlan& kernel) {
+    return std::get<HorizontalKernel>(kernel.body).parts.size() <= 2;
+  };
+  EXPECT_EQ(LaunchesOf(kProducts, options), "dot+dot dot");
+}
+
+TEST(HorizontalTest, KeepsToTheBuffersOfAKernel) {
+  PlanOptions options = HorizontalOptions();
+  options.fusion.buffer_limit = 5;
+  EXPECT_EQ(LaunchesOf(kProducts, options), "dot+dot dot");
+}
+
+// %0: what becomes of both products.
+std::string Gated(std::string_view result) {
+  return Format(R"(HloModule gated
+ENTRY main {{
+  x = f32[1,64] parameter(0)
+  wg = f32[64,96] parameter(1)
+  wu = f32[64,96] parameter(2)
+  g = f32[1,96] dot(x, wg), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  u = f32[1,96] dot(x, wu), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  {}
+}})",
+                result);
+}
+
+TEST(HorizontalTest, ADotFollowsTheOneWhoseElementsItReads) {
+  EXPECT_EQ(LaunchesOf(Gated("a = f32[1,96] tanh(g)\n  ROOT r = f32[1,96] multiply(a, u)")), "dot+dot(0)");
+  // Others than its own elements are another invocation's.
+  EXPECT_EQ(LaunchesOf(Gated("a = f32[1,96] reverse(g), dimensions={1}\n  ROOT r = f32[1,96] multiply(a, u)")),
+            "dot dot");
+}
+
+TEST(HorizontalTest, ADotOfAnotherShapeDoesNotFollow) {
+  // The halves of the first product's rows are not the elements of the second one.
+  EXPECT_EQ(LaunchesOf(R"(HloModule gated
+ENTRY main {
+  x = f32[1,64] parameter(0)
+  wg = f32[64,96] parameter(1)
+  wu = f32[64,48] parameter(2)
+  g = f32[1,96] dot(x, wg), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  u = f32[1,48] dot(x, wu), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  s = f32[1,48] slice(g), slice={[0:1], [0:48]}
+  a = f32[1,48] tanh(s)
+  ROOT r = f32[1,48] multiply(a, u)
+})"),
+            "dot dot");
+}
+
+// The second product overwrites what a launch between the two reads, which reads the first one's result.
+TEST(HorizontalTest, NothingIsOverwrittenBeforeItIsRead) {
+  EXPECT_EQ(LaunchesOf(R"(HloModule update, input_output_alias={ {1}: (3, {}, may-alias) }
+ENTRY main {
+  x = f32[1,64] parameter(0)
+  wa = f32[64,32] parameter(1)
+  wb = f32[64,32] parameter(2)
+  cache = f32[8,32] parameter(3)
+  at = s32[] parameter(4)
+  zero = s32[] constant(0)
+  a = f32[1,32] dot(x, wa), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  r = f32[32] reshape(a)
+  rows = f32[8,32] broadcast(r), dimensions={1}
+  e = f32[8,32] exponential(rows)
+  old = f32[8,32] multiply(e, cache)
+  b = f32[1,32] dot(x, wb), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  new = f32[8,32] dynamic-update-slice(cache, b, at, zero)
+  ROOT t = (f32[8,32], f32[8,32]) tuple(old, new)
+})"),
+            "dot loop dot");
+}
+
+TEST(HorizontalTest, SmallLoopsAreOneLaunch) {
+  const auto rotations = [](int64_t n) {
+    return Format(R"(HloModule rotations
+ENTRY main {{
+  q = f32[14,{0}] parameter(0)
+  k = f32[2,{0}] parameter(1)
+  a = f32[14,{0}] sine(q)
+  b = f32[2,{0}] sine(k)
+  ROOT t = (f32[14,{0}], f32[2,{0}]) tuple(a, b)
+}})",
+                  n);
+  };
+  EXPECT_EQ(LaunchesOf(rotations(64)), "loop+loop");
+  EXPECT_EQ(LaunchesOf(rotations(8192)), "loop loop") << "large ones fill a device alone";
+}
+
+// A loop of little work becomes one kernel, or a tape, of the launches that it has.
+TEST(HorizontalTest, LaunchesOfSmallLoopsStay) {
+  EXPECT_EQ(LaunchesOf(R"(HloModule turns
+cond {
+  s = (s32[], f32[16], f32[4,2]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(10)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+body {
+  s = (s32[], f32[16], f32[4,2]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[16] get-tuple-element(s), index=1
+  y = f32[4,2] get-tuple-element(s), index=2
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  a = f32[16] sine(x)
+  b = f32[4,2] sine(y)
+  ROOT t = (s32[], f32[16], f32[4,2]) tuple(j, a, b)
+}
+ENTRY main {
+  x = f32[16] parameter(0)
+  y = f32[4,2] parameter(1)
+  zero = s32[] constant(0)
+  s = (s32[], f32[16], f32[4,2]) tuple(zero, x, y)
+  ROOT w = (s32[], f32[16], f32[4,2]) while(s), condition=cond, body=body
+})")
+                .find('+'),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace krafla::plan
