@@ -53,12 +53,14 @@ constexpr std::string_view kTakeRunTimeSizes[] = {
     "Log",         "Max",        "Min",        "Mish",      "Mod",        "Mul",       "Neg",       "NonMaxSuppression",
     "NonZero",     "Not",        "Or",         "Pow",       "Reciprocal", "ReduceMax", "ReduceMin", "ReduceProd",
     "ReduceSum",   "Relu",       "Reshape",    "Round",     "ScatterND",  "Selu",      "Shape",     "Sigmoid",
-    "Sign",        "Sin",        "Sinh",       "Slice",     "Softplus",   "Softsign",  "Sqrt",      "Squeeze",
-    "Sub",         "Sum",        "Tan",        "Tanh",      "Transpose",  "Unsqueeze", "Where",     "Xor"};
+    "Sign",        "Sin",        "Sinh",       "Slice",     "Softplus",   "Softsign",  "Split",     "Sqrt",
+    "Squeeze",     "Sub",        "Sum",        "Tan",       "Tanh",       "TopK",      "Transpose", "Unsqueeze",
+    "Where",       "Xor"};
 
 // Operators of which a larger input makes no smaller result, by which bounds of sizes go on.
-constexpr std::string_view kMonotonic[] = {"Add", "Cast",    "Concat", "Gather",  "Identity", "Max",
-                                           "Min", "Reshape", "Slice",  "Squeeze", "Sum",      "Unsqueeze"};
+constexpr std::string_view kMonotonic[] = {"Add",     "Cast",  "Concat",    "Gather",    "Identity",
+                                           "Max",     "Min",   "ReduceMax", "ReduceMin", "ReduceSum",
+                                           "Reshape", "Slice", "Squeeze",   "Sum",       "Unsqueeze"};
 
 void RefuseRunTimeSizes(const Node& node, const std::vector<const Value*>& inputs) {
   if (node.domain.empty() && std::ranges::find(kTakeRunTimeSizes, node.op_type) != std::end(kTakeRunTimeSizes)) return;

@@ -158,10 +158,21 @@ Outputs OnTopK(Call& c) {
   XlaOp x = c.In(0);
   const Shape shape = ShapeOf(x);
   const int64_t axis = Axis(c.Int("axis", -1), shape.rank()), size = shape.dim(axis);
-  const Ints k_input = c.opset >= 10 ? c.KnownInts(1, "the number of elements") : Ints{c.Int("k")};
-  if (k_input.size() != 1 || k_input[0] < 0 || k_input[0] > size)
+  const Call::Sizes k = c.opset >= 10 ? c.SizesIn(1, "the number of elements") : Call::Sizes{{c.Int("k")}, {true}};
+  if (k.most.size() != 1 || k.most[0] < 0 || (k.most[0] > size && k.all_known()))
     Reject("It takes a wrong number of {} elements.", size);
+  const int64_t most = std::min(k.most[0], size);
   const bool largest = c.Int("largest", 1) != 0;
+  XlaOp count;  // where it depends on the data
+  if (!k.all_known()) count = Convert(Reshape(c.In(1), {}), S32);
+  if (shape.IsDynamicDim(axis)) {  // what lies behind the run-time size comes last
+    const XlaOp there = GetDimensionSize(x, axis);
+    count = Min(there, k.all_known() ? Number(c.b, S32, static_cast<double>(most)) : count);
+    x = RemoveDynamicDimension(x, axis);
+    const Ints dims = DimsOf(x);
+    const XlaOp last = largest ? Lowest(c.b, shape.element_type()) : Highest(c.b, shape.element_type());
+    x = Select(Lt(Iota(c.b, MakeShape(S32, dims), axis), BroadcastTo(there, dims)), x, BroadcastTo(last, dims));
+  }
   // A stable sort: of equal elements the first comes first.
   XlaBuilder order("order");
   const Shape value = Shape::MakeScalar(shape.element_type()), index = Shape::MakeScalar(S64);
@@ -169,9 +180,13 @@ Outputs OnTopK(Call& c) {
   Parameter(&order, 2, index, "i");
   Parameter(&order, 3, index, "j");
   const XlaOp root = largest ? Gt(a, b) : Lt(a, b);
-  const XlaOp sorted = Sort({x, Iota(c.b, shape.WithElementType(S64), axis)}, Need(order.Build(root)), axis, true);
-  return {SliceInDim(GetTupleElement(sorted, 0), 0, k_input[0], 1, axis),
-          SliceInDim(GetTupleElement(sorted, 1), 0, k_input[0], 1, axis)};
+  const Shape places = ShapeOf(x).WithElementType(S64);
+  const XlaOp sorted = Sort({x, Iota(c.b, places, axis)}, Need(order.Build(root)), axis, true);
+  const auto result = [&](int64_t i) {
+    const XlaOp first = SliceInDim(GetTupleElement(sorted, i), 0, most, 1, axis);
+    return count.IsUninitialized() ? first : SetDimensionSize(first, count, axis);
+  };
+  return {result(0), result(1)};
 }
 
 }  // namespace krafla::onnx

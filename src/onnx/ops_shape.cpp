@@ -125,6 +125,7 @@ Outputs OnSplit(Call& c) {
   const XlaOp x = c.In(0);
   const Ints dims = DimsOf(x);
   const int64_t axis = Axis(c.Int("axis", 0), RankOf(x)), size = dims[static_cast<std::size_t>(axis)];
+  if (ShapeOf(x).IsDynamicDim(axis)) Refuse("The size that is split depends on the data.");
   Ints sizes;
   if (c.Has(1)) sizes = c.KnownInts(1, "the split");
   else if (auto list = c.List("split")) sizes = *list;

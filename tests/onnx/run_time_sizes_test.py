@@ -42,6 +42,8 @@ GRAPHS = {
     "filled": (MASK + [("ConstantOfShape", ["size"], "y0"), ("Add", ["size", "size"], "y1"), ("Concat", ["at", "at"], "y2", {"axis": 0})],
                      ["y0", "y1", "y2"]),
     "as many as there are": (MASK + [("Slice", ["boxes", "zero", "size", "zero"], "y0"), ("Compress", ["scores", "mask"], "y1")], ["y0", "y1"]),
+    "largest": (MASK + [("GatherND", ["scores", "index"], "some"), ("Min", ["size", "five"], "k"), ("TopK", ["some", "k"], ("y0", "y1")),
+                       ("Split", ["points"], ("y2",), {"axis": 1, "num_outputs": 1})], ["y0", "y1", "y2"]),
     "scattered": (MASK + [("Slice", ["scores", "zero", "size", "zero"], "values"), ("ScatterND", ["scores", "index", "values"], "y0")], ["y0"]),
 }
 # Right on no array whose size is not known, so refused by name.
@@ -50,7 +52,8 @@ REFUSED = {"mean": MASK + [("GatherND", ["boxes", "index"], "some"), ("ReduceMea
 
 
 def model(nodes, outputs):
-    made = [helper.make_node(op, inputs, [result], **(more[0] if more else {})) for op, inputs, result, *more in nodes]
+    made = [helper.make_node(op, inputs, [results] if isinstance(results, str) else results, **(more[0] if more else {}))
+            for op, inputs, results, *more in nodes]
     inputs = [helper.make_tensor_value_info("boxes", TensorProto.FLOAT, [BOXES, 4]), helper.make_tensor_value_info("scores", TensorProto.FLOAT, [BOXES]),
               helper.make_tensor_value_info("mask", TensorProto.BOOL, [BOXES])]
     graph = helper.make_graph(made, "g", inputs, [helper.make_empty_tensor_value_info(name) for name in outputs], WEIGHTS)
