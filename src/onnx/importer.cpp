@@ -117,12 +117,8 @@ std::vector<std::string> Importer::Captured(const Graph& graph, const Scope& sco
   std::set<std::string> seen;
   for (std::string& name : uses)
     if (const Value* value = FindValue(scope, name);
-        value != nullptr && value->literal == nullptr && !value->failed && seen.insert(name).second) {
-      if (value->shape.IsDynamic())
-        Refuse("Its graph takes '{}', which is {}, of a size that depends on the data.", name,
-               value->shape.ToString(false));
+        value != nullptr && value->literal == nullptr && !value->failed && seen.insert(name).second)
       out.push_back(std::move(name));
-    }
   return out;
 }
 

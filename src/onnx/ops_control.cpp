@@ -63,7 +63,11 @@ Captures CapturesOf(Call& c, std::initializer_list<const Graph*> graphs) {
   for (const Graph* graph : graphs)
     for (std::string& name : Importer::Captured(*graph, c.scope))
       if (std::ranges::find(out.names, name) == out.names.end()) {
-        out.ops.push_back(Importer::Materialize(c.b, *Importer::FindValue(c.scope, name)));
+        const Value& value = *Importer::FindValue(c.scope, name);
+        if (value.shape.IsDynamic())
+          Refuse("Its graph takes '{}', which is {}, of a size that depends on the data.", name,
+                 value.shape.ToString(false));
+        out.ops.push_back(Importer::Materialize(c.b, value));
         out.names.push_back(std::move(name));
       }
   return out;
@@ -257,14 +261,53 @@ Outputs Unroll(Call& c, const Graph& body, int64_t steps, bool goes_on, std::vec
   return out;
 }
 
+// Of run-time size where the two differ in size.
+XlaOp ChosenOf(XlaOp condition, XlaOp yes, XlaOp no) {
+  const Shape a = ShapeOf(yes), b = ShapeOf(no);
+  if (a.element_type() != b.element_type() || a.rank() != b.rank())
+    Refuse("Its branches give {} and {}, and which of them depends on the data.", a.ToString(false), b.ToString(false));
+  Ints most;
+  Outputs sizes;
+  std::vector<std::pair<int64_t, int64_t>> pad_yes, pad_no;
+  for (int64_t d = 0; d < a.rank(); ++d) {
+    const bool is_fixed = a.dim(d) == b.dim(d) && !a.IsDynamicDim(d) && !b.IsDynamicDim(d);
+    sizes.push_back(is_fixed ? XlaOp() : Select(condition, GetDimensionSize(yes, d), GetDimensionSize(no, d)));
+    most.push_back(std::max(a.dim(d), b.dim(d)));
+    pad_yes.emplace_back(0, most.back() - a.dim(d));
+    pad_no.emplace_back(0, most.back() - b.dim(d));
+  }
+  for (int64_t d = 0; d < a.rank(); ++d) {
+    if (a.IsDynamicDim(d)) yes = RemoveDynamicDimension(yes, d);
+    if (b.IsDynamicDim(d)) no = RemoveDynamicDimension(no, d);
+  }
+  const XlaOp zero = Zero(yes.builder(), a.element_type());
+  XlaOp out = Select(BroadcastTo(condition, most), PadWith(yes, zero, pad_yes), PadWith(no, zero, pad_no));
+  for (int64_t d = 0; d < a.rank(); ++d)
+    if (const XlaOp size = sizes[static_cast<std::size_t>(d)]; !size.IsUninitialized())
+      out = SetDimensionSize(out, size, d);
+  return out;
+}
+
 }  // namespace
 
 Outputs OnIf(Call& c) {
   const Graph &yes = GraphOf(c, "then_branch"), &no = GraphOf(c, "else_branch");
-  if (c.IsKnown(0)) {
+  auto here = [&](const Graph& graph) {
     Scope scope = Inside(c, c.b);
-    return OpsOf(c.b, c.importer.EmitGraph(IsTrue(c.ValueOf(0)) ? yes : no, scope));
-  }
+    return OpsOf(c.b, c.importer.EmitGraph(graph, scope));
+  };
+  if (c.IsKnown(0)) return here(IsTrue(c.ValueOf(0)) ? yes : no);
+  // Of arrays whose size depends on the data both branches are made, and one of their results is taken.
+  for (const Graph* graph : {&yes, &no})
+    for (const std::string& name : Importer::Captured(*graph, c.scope)) {
+      if (!Importer::FindValue(c.scope, name)->shape.IsDynamic()) continue;
+      const XlaOp condition = Reshape(c.In(0), {});
+      const Outputs first = here(yes), second = here(no);
+      Outputs out;
+      for (std::size_t i = 0; i < std::min(first.size(), second.size()); ++i)
+        out.push_back(ChosenOf(condition, first[i], second[i]));
+      return out;
+    }
   const Captures captures = CapturesOf(c, {&yes, &no});
   Outputs given = captures.ops;
   if (given.empty()) given.push_back(Zero(c.b, S32));  // a branch takes something

@@ -29,6 +29,11 @@ CHOICE = [("Unsqueeze", ["boxes", "zero"], "boxes3"), ("Unsqueeze", ["scores", "
 # Indices of what a mask takes, as PyTorch's exporter writes them.
 MASK = [("NonZero", ["mask"], "found"), ("Transpose", ["found"], "points"), ("Squeeze", ["points", "one"], "at"), ("Max", ["at"], "same"),
         ("Shape", ["same"], "size"), ("Expand", ["at", "size"], "wide"), ("Unsqueeze", ["wide", "minus"], "index")]
+# Nothing where nothing was found, else all of it twice: the two differ in size.
+NOTHING = helper.make_graph([helper.make_node("Constant", [], ["none"], value=numpy_helper.from_array(np.zeros(0, np.int64)))], "nothing", [],
+                            [helper.make_tensor_value_info("none", TensorProto.INT64, [0])])
+TWICE = helper.make_graph([helper.make_node("Concat", ["at", "at"], ["twice"], axis=0)], "twice", [],
+                          [helper.make_tensor_value_info("twice", TensorProto.INT64, ["n"])])
 GRAPHS = {
     "boxes": (CHOICE + [("NonMaxSuppression", ["boxes3", "scores3", "all", "overlap"], "chosen"), ("Slice", ["chosen", "two", "three", "one"], "column"),
                         ("Squeeze", ["column", "one"], "keep"), ("Slice", ["keep", "zero", "five", "zero"], "few"), ("Gather", ["boxes", "few"], "y0"),
@@ -44,6 +49,8 @@ GRAPHS = {
     "as many as there are": (MASK + [("Slice", ["boxes", "zero", "size", "zero"], "y0"), ("Compress", ["scores", "mask"], "y1")], ["y0", "y1"]),
     "largest": (MASK + [("GatherND", ["scores", "index"], "some"), ("Min", ["size", "five"], "k"), ("TopK", ["some", "k"], ("y0", "y1")),
                        ("Split", ["points"], ("y2",), {"axis": 1, "num_outputs": 1})], ["y0", "y1", "y2"]),
+    "branches": (MASK + [("Equal", ["size", "zero"], "is_empty"), ("Squeeze", ["is_empty", "zero"], "empty"),
+                         ("If", ["empty"], "y0", {"then_branch": NOTHING, "else_branch": TWICE})], ["y0"]),
     "scattered": (MASK + [("Slice", ["scores", "zero", "size", "zero"], "values"), ("ScatterND", ["scores", "index", "values"], "y0")], ["y0"]),
 }
 # Right on no array whose size is not known, so refused by name.
