@@ -69,26 +69,30 @@ XlaOp Reshaped(XlaOp x, std::span<const int64_t> dims) {
   const Shape shape = ShapeOf(x);
   if (!shape.IsDynamic()) return Reshape(x, Ints(dims.begin(), dims.end()));
   struct Sized {
-    int64_t to;
+    std::size_t to;
     XlaOp size;
   };
   std::vector<Sized> sizes;
   int64_t before = 1;
   for (int64_t d = 0; d < shape.rank(); before *= shape.dim(d++)) {
     if (!shape.IsDynamicDim(d)) continue;
-    int64_t to = 0, product = 1;
-    const auto rank = static_cast<int64_t>(dims.size());
-    auto dim = [&](int64_t i) { return dims[static_cast<std::size_t>(i)]; };
-    while (to < rank && (product < before || dim(to) != shape.dim(d))) product *= dim(to++);
-    if (to == rank || product != before)
-      Refuse("{} cannot be reshaped, as a dimension that is joined or split has a size that depends on the data.",
-             shape.ToString(false));
-    sizes.push_back({to, GetDimensionSize(x, d)});
+    // It stays, or those behind it are joined to it: then the elements that there are still come first.
+    std::size_t to = 0;
+    int64_t product = 1;
+    while (to < dims.size() && (product < before || dims[to] < shape.dim(d))) product *= dims[to++];
+    int64_t joined = shape.dim(d);
+    for (int64_t next = d + 1; to < dims.size() && joined < dims[to] && next < shape.rank(); ++next)
+      joined = shape.IsDynamicDim(next) ? -1 : joined * shape.dim(next);
+    if (to == dims.size() || product != before || joined != dims[to] || shape.dim(d) == 0)
+      Refuse("{} cannot be reshaped to {} dimensions, as the size of one that is joined or split depends on the data.",
+             shape.ToString(false), dims.size());
+    const XlaOp size = GetDimensionSize(x, d);
+    sizes.push_back({to, Mul(size, Like(size, static_cast<double>(joined / shape.dim(d))))});
   }
   for (int64_t d = 0; d < shape.rank(); ++d)
     if (shape.IsDynamicDim(d)) x = RemoveDynamicDimension(x, d);
   x = Reshape(x, Ints(dims.begin(), dims.end()));
-  for (const Sized& one : sizes) x = SetDimensionSize(x, one.size, one.to);
+  for (const Sized& one : sizes) x = SetDimensionSize(x, one.size, static_cast<int64_t>(one.to));
   return x;
 }
 void Meet(XlaOp& a, XlaOp& b) {
@@ -165,7 +169,7 @@ XlaOp ReduceBy(Fold fold, XlaOp x, std::span<const int64_t> axes, bool keep_dims
                                                : Highest(b, work);
   XlaOp out = sorted.empty() ? Convert(x, work) : Reduce(Convert(x, work), start, Folder(fold, work), sorted);
   out = Convert(out, type);
-  return keep_dims && !sorted.empty() ? Reshape(out, kept) : out;
+  return keep_dims && !sorted.empty() ? Reshaped(out, kept) : out;
 }
 XlaOp MeanOf(XlaOp x, std::span<const int64_t> axes, bool keep_dims) {
   const Shape shape = ShapeOf(x);

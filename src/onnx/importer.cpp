@@ -44,23 +44,99 @@ const OpRow* FindOp(std::string_view domain, std::string_view name, int64_t opse
 
 // Operators that take arrays of which a dimension has a run-time size, as NonMaxSuppression makes them: XlaBuilder
 // gives their results such dimensions, and they ask for no size.
-constexpr std::string_view kTakeRunTimeSizes[] = {
-    "Abs",         "Acos",       "Acosh",      "Add",       "And",        "Asin",      "Asinh",     "Atan",
-    "Atanh",       "BitwiseAnd", "BitwiseNot", "BitwiseOr", "Cast",       "Ceil",      "Celu",      "Clip",
-    "Compress",    "Concat",     "Cos",        "Cosh",      "Div",        "Elu",       "Equal",     "Erf",
-    "Exp",         "Expand",     "Floor",      "Gather",    "GatherND",   "Gelu",      "Greater",   "GreaterOrEqual",
-    "HardSigmoid", "HardSwish",  "Identity",   "IsInf",     "IsNaN",      "LeakyRelu", "Less",      "LessOrEqual",
-    "Log",         "Max",        "Min",        "Mish",      "Mod",        "Mul",       "Neg",       "NonMaxSuppression",
-    "NonZero",     "Not",        "Or",         "Pow",       "Reciprocal", "ReduceMax", "ReduceMin", "ReduceProd",
-    "ReduceSum",   "Relu",       "Reshape",    "Round",     "ScatterND",  "Selu",      "Shape",     "Sigmoid",
-    "Sign",        "Sin",        "Sinh",       "Slice",     "Softplus",   "Softsign",  "Split",     "Sqrt",
-    "Squeeze",     "Sub",        "Sum",        "Tan",       "Tanh",       "TopK",      "Transpose", "Unsqueeze",
-    "Where",       "Xor"};
+constexpr std::string_view kTakeRunTimeSizes[] = {"Abs",
+                                                  "Acos",
+                                                  "Acosh",
+                                                  "Add",
+                                                  "And",
+                                                  "Asin",
+                                                  "Asinh",
+                                                  "Atan",
+                                                  "Atanh",
+                                                  "BitwiseAnd",
+                                                  "BitwiseNot",
+                                                  "BitwiseOr",
+                                                  "Cast",
+                                                  "Ceil",
+                                                  "Celu",
+                                                  "Clip",
+                                                  "Compress",
+                                                  "Concat",
+                                                  "Cos",
+                                                  "Cosh",
+                                                  "Div",
+                                                  "Elu",
+                                                  "Equal",
+                                                  "Erf",
+                                                  "Exp",
+                                                  "Expand",
+                                                  "Flatten",
+                                                  "Floor",
+                                                  "Gather",
+                                                  "GatherND",
+                                                  "Gelu",
+                                                  "Gemm",
+                                                  "Greater",
+                                                  "GreaterOrEqual",
+                                                  "HardSigmoid",
+                                                  "HardSwish",
+                                                  "Identity",
+                                                  "IsInf",
+                                                  "IsNaN",
+                                                  "LeakyRelu",
+                                                  "Less",
+                                                  "LessOrEqual",
+                                                  "Log",
+                                                  "Max",
+                                                  "Min",
+                                                  "Mish",
+                                                  "Mod",
+                                                  "Mul",
+                                                  "Neg",
+                                                  "NonMaxSuppression",
+                                                  "NonZero",
+                                                  "Not",
+                                                  "Or",
+                                                  "Pow",
+                                                  "Range",
+                                                  "Reciprocal",
+                                                  "ReduceMax",
+                                                  "ReduceMin",
+                                                  "ReduceProd",
+                                                  "ReduceSum",
+                                                  "Relu",
+                                                  "Reshape",
+                                                  "RoiAlign",
+                                                  "Round",
+                                                  "ScatterElements",
+                                                  "ScatterND",
+                                                  "Selu",
+                                                  "Shape",
+                                                  "Sigmoid",
+                                                  "Sign",
+                                                  "Sin",
+                                                  "Sinh",
+                                                  "Slice",
+                                                  "Softmax",
+                                                  "Softplus",
+                                                  "Softsign",
+                                                  "Split",
+                                                  "Sqrt",
+                                                  "Squeeze",
+                                                  "Sub",
+                                                  "Sum",
+                                                  "Tan",
+                                                  "Tanh",
+                                                  "TopK",
+                                                  "Transpose",
+                                                  "Unsqueeze",
+                                                  "Where",
+                                                  "Xor"};
 
 // Operators of which a larger input makes no smaller result, by which bounds of sizes go on.
-constexpr std::string_view kMonotonic[] = {"Add",     "Cast",  "Concat",    "Gather",    "Identity",
-                                           "Max",     "Min",   "ReduceMax", "ReduceMin", "ReduceSum",
-                                           "Reshape", "Slice", "Squeeze",   "Sum",       "Unsqueeze"};
+constexpr std::string_view kMonotonic[] = {"Add",     "Cast",      "Concat",    "Gather",    "Identity", "Max",
+                                           "Min",     "ReduceMax", "ReduceMin", "ReduceSum", "Reshape",  "Slice",
+                                           "Squeeze", "Sum",       "Unsqueeze", "Where"};
 
 void RefuseRunTimeSizes(const Node& node, const std::vector<const Value*>& inputs) {
   if (node.domain.empty() && std::ranges::find(kTakeRunTimeSizes, node.op_type) != std::end(kTakeRunTimeSizes)) return;
@@ -171,6 +247,28 @@ std::shared_ptr<const Literal> LiteralOf(const Ints& numbers) {
 }
 }  // namespace
 
+namespace {
+// Whether sizes are equal to others is known where they cannot be, or can be nothing else: no size is -1.
+void DecideEqual(const Value& a, const Value& b, Value& result) {
+  const auto ends = [](const Value& v) {
+    return std::pair{v.literal ? v.literal : v.least, v.literal ? v.literal : v.most};
+  };
+  const auto [a_least, a_most] = ends(a);
+  const auto [b_least, b_most] = ends(b);
+  if (a_least == nullptr || b_least == nullptr || a_least->shape() != b_least->shape()) return;
+  const std::vector<double> least_a = NumbersOf(*a_least), most_a = NumbersOf(*a_most), least_b = NumbersOf(*b_least),
+                            most_b = NumbersOf(*b_most);
+  std::vector<std::byte> out;
+  for (std::size_t i = 0; i < least_a.size(); ++i) {
+    const bool is_apart = most_a[i] < least_b[i] || most_b[i] < least_a[i],
+               is_one = least_a[i] == most_a[i] && least_b[i] == most_b[i];
+    if (!is_apart && !is_one) return;
+    out.push_back(std::byte{!is_apart});
+  }
+  result.literal = std::make_shared<Literal>(Need(Literal::FromBytes(result.shape, out)));
+}
+}  // namespace
+
 // Bounds of a result that is made of run-time sizes. Sizes are no less than 0.
 void Importer::BoundResult(const Node& node, int64_t opset, Outputs (*function)(Call&),
                            const std::vector<const Value*>& inputs, Scope& scope, Value& result) {
@@ -191,8 +289,10 @@ void Importer::BoundResult(const Node& node, int64_t opset, Outputs (*function)(
     auto part = [&](const Ints& all) { return LiteralOf(Ints(all.begin() + first, all.begin() + first + count)); };
     result.least = part(least);
     result.most = part(most);
+    if (NumbersOf(*result.least) == NumbersOf(*result.most)) result.literal = result.most;
     return;
   }
+  if (node.op_type == "Equal") return DecideEqual(*inputs[0], *inputs[1], result);
   if (std::ranges::find(kMonotonic, node.op_type) == std::end(kMonotonic) || !node.domain.empty()) return;
   bool is_bounded = false;
   for (const Value* value : inputs) {
@@ -220,6 +320,7 @@ void Importer::BoundResult(const Node& node, int64_t opset, Outputs (*function)(
   if (least == nullptr || most == nullptr || least->shape() != most->shape()) return;
   result.least = std::move(least);
   result.most = std::move(most);
+  if (NumbersOf(*result.least) == NumbersOf(*result.most)) result.literal = result.most;  // made of sizes that are known
 }
 
 std::vector<Value> Importer::RunOperator(const Node& node, int64_t opset, Outputs (*function)(Call&),

@@ -110,18 +110,41 @@ XlaComputation Combiner(const std::string& reduction, ElementType type) {
 }
 }  // namespace
 Outputs OnScatterElements(Call& c) {
-  const XlaOp x = c.In(0), indices = c.In(1), updates = c.In(2);
-  const Shape shape = ShapeOf(x);
-  if (RankOf(indices) != shape.rank()) Reject("The indices have {} dimensions.", RankOf(indices));
+  XlaOp x = c.In(0), indices = c.In(1), updates = c.In(2);
+  const Shape shape = ShapeOf(x), index_shape = ShapeOf(indices);
+  if (index_shape.rank() != shape.rank()) Reject("The indices have {} dimensions.", index_shape.rank());
   const int64_t axis = Axis(c.Int("axis", 0), shape.rank());
+  // Arrays of run-time sizes as large as they can be: what lies behind a size is put outside, which does nothing.
+  Outputs sizes(static_cast<std::size_t>(shape.rank()));
+  for (int64_t d = 0; d < shape.rank(); ++d) {
+    if (!shape.IsDynamicDim(d)) continue;
+    XlaOp& size = sizes[static_cast<std::size_t>(d)] = GetDimensionSize(x, d);
+    x = RemoveDynamicDimension(x, d);
+    if (d != axis) continue;
+    const XlaOp from_end = Add(indices, Convert(size, index_shape.element_type()));
+    indices = Select(Lt(indices, Like(indices, 0)), from_end, indices);
+  }
+  const Ints dims = DimsOf(index_shape);
+  const XlaOp outside = Like(indices, static_cast<double>(shape.dim(axis)));
+  for (int64_t d = 0; d < shape.rank(); ++d) {
+    if (ShapeOf(updates).IsDynamicDim(d)) updates = RemoveDynamicDimension(updates, d);
+    if (!index_shape.IsDynamicDim(d)) continue;
+    const XlaOp size = BroadcastTo(GetDimensionSize(indices, d), dims);
+    indices = RemoveDynamicDimension(indices, d);
+    indices = Select(Lt(Iota(c.b, MakeShape(S32, dims), d), size), indices, outside);
+  }
   ScatterDimensionNumbers numbers;
   for (int64_t d = 0; d < shape.rank(); ++d) {
     numbers.inserted_window_dims.push_back(d);
     numbers.scatter_dims_to_operand_dims.push_back(d);
   }
   numbers.index_vector_dim = shape.rank();
-  return {Scatter(x, PointsAlong(indices, axis, shape.dim(axis)), updates,
-                  Combiner(c.Text("reduction", "none"), shape.element_type()), numbers)};
+  XlaOp out = Scatter(x, PointsAlong(indices, axis, shape.dim(axis)), updates,
+                      Combiner(c.Text("reduction", "none"), shape.element_type()), numbers);
+  for (int64_t d = 0; d < shape.rank(); ++d)
+    if (const XlaOp size = sizes[static_cast<std::size_t>(d)]; !size.IsUninitialized())
+      out = SetDimensionSize(out, size, d);
+  return {out};
 }
 Outputs OnScatterNd(Call& c) {
   const XlaOp x = c.In(0), updates = c.In(2);

@@ -107,6 +107,8 @@ Outputs OnSoftmax(Call& c) {
   const Ints dims = DimsOf(x);
   const bool log = c.node.op_type == "LogSoftmax";
   const ElementType type = TypeOf(x);
+  if (ShapeOf(x).IsDynamic() && (c.opset < 13 || ShapeOf(x).IsDynamicDim(Axis(c.Int("axis", -1), RankOf(x)))))
+    Refuse("The size of {} depends on the data.", ShapeOf(x).ToString(false));
   if (c.opset >= 13) return {Convert(SoftmaxOver(Wide(x), Axis(c.Int("axis", -1), RankOf(x)), log), type)};
   // Until opset 12 all dimensions from the axis on are one.
   const auto axis = static_cast<std::size_t>(Axis(c.Int("axis", 1), RankOf(x)));

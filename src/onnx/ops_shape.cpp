@@ -77,7 +77,8 @@ Outputs OnFlatten(Call& c) {
   const int64_t given = c.Int("axis", 1), axis = given < 0 ? given + rank : given;
   if (axis < 0 || axis > rank) Reject("The axis {} is outside of an array of {} dimensions.", given, rank);
   const auto cut = static_cast<std::size_t>(axis);
-  return {Reshape(c.In(0), {Volume(std::span(from).first(cut)), Volume(std::span(from).subspan(cut))})};
+  const Ints to = {Volume(std::span(from).first(cut)), Volume(std::span(from).subspan(cut))};
+  return {Reshaped(c.In(0), to)};
 }
 Outputs OnTranspose(Call& c) {
   const int64_t rank = c.ShapeOf(0).rank();
@@ -320,13 +321,19 @@ Outputs OnSpaceToDepth(Call& c) {
 }
 Outputs OnRange(Call& c) {
   const ElementType type = c.TypeOf(0);
-  const double start = c.KnownNumbers(0, "the start")[0], limit = c.KnownNumbers(1, "the limit")[0],
-               step = c.KnownNumbers(2, "the step")[0];
+  const double start = c.KnownNumbers(0, "the start")[0], step = c.KnownNumbers(2, "the step")[0];
+  XlaOp size;  // where the limit depends on the data
+  double limit = 0;
+  if (!c.IsKnown(1) && start == 0 && step == 1 && !IsFloat(type)) {
+    limit = static_cast<double>(c.SizesIn(1, "the limit").most.at(0));
+    size = Convert(Reshape(c.In(1), {}), S32);
+  } else limit = c.KnownNumbers(1, "the limit")[0];
   const double count = std::max(0.0, std::ceil((limit - start) / step));
   if (!(count < 1e9)) Reject("A range of {} elements.", count);
   const auto n = static_cast<int64_t>(count);
   const XlaOp steps = Convert(Iota(c.b, S64, n), type);
-  return {Add(BroadcastTo(c.In(0), Ints{n}), Mul(steps, BroadcastTo(c.In(2), Ints{n})))};
+  const XlaOp out = Add(BroadcastTo(c.In(0), Ints{n}), Mul(steps, BroadcastTo(c.In(2), Ints{n})));
+  return {size.IsUninitialized() ? out : SetDimensionSize(out, size, 0)};
 }
 Outputs OnEyeLike(Call& c) {
   const Shape& shape = c.ShapeOf(0);

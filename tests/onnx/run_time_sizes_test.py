@@ -22,7 +22,7 @@ def integers(name, *values):
     return numpy_helper.from_array(np.array(values, np.int64), name)
 
 
-WEIGHTS = [integers("zero", 0), integers("one", 1), integers("two", 2), integers("three", 3), integers("minus", -1), integers("five", 5),
+WEIGHTS = [integers("zero", 0), integers("one", 1), integers("two", 2), integers("three", 3), integers("minus", -1), integers("five", 5), integers("halves", 2, -1, 4),
            integers("all", 2**40),
            numpy_helper.from_array(np.array([0.3], np.float32), "overlap")]
 CHOICE = [("Unsqueeze", ["boxes", "zero"], "boxes3"), ("Unsqueeze", ["scores", "zero"], "scores2"), ("Unsqueeze", ["scores2", "zero"], "scores3")]
@@ -38,8 +38,8 @@ GRAPHS = {
     "boxes": (CHOICE + [("NonMaxSuppression", ["boxes3", "scores3", "all", "overlap"], "chosen"), ("Slice", ["chosen", "two", "three", "one"], "column"),
                         ("Squeeze", ["column", "one"], "keep"), ("Slice", ["keep", "zero", "five", "zero"], "few"), ("Gather", ["boxes", "few"], "y0"),
                         ("Gather", ["scores", "few"], "s"), ("Unsqueeze", ["s", "one"], "s1"), ("Concat", ["y0", "s1"], "y1", {"axis": 1})], ["y0", "y1", "chosen"]),
-    "mask": (MASK + [("GatherND", ["boxes", "index"], "y0"), ("ReduceSum", ["y0", "zero"], "y1"), ("Mul", ["y0", "y0"], "y2"), ("Shape", ["y0"], "y3")],
-             ["y0", "y1", "y2", "y3"]),
+    "mask": (MASK + [("GatherND", ["boxes", "index"], "y0"), ("ReduceSum", ["y0", "zero"], "y1"), ("Mul", ["y0", "y0"], "y2"), ("Shape", ["y0"], "y3"), ("Reshape", ["y0", "minus"], "y4"),
+                     ("Softmax", ["y0"], "y5"), ("Flatten", ["y2"], "y6")], [f"y{i}" for i in range(7)]),
     "boxes of a mask": (MASK + [("GatherND", ["boxes", "index"], "some"), ("GatherND", ["scores", "index"], "s"), ("Unsqueeze", ["some", "zero"], "boxes3"),
                                 ("Unsqueeze", ["s", "zero"], "s2"), ("Unsqueeze", ["s2", "zero"], "scores3"),
                                 ("NonMaxSuppression", ["boxes3", "scores3", "all", "overlap"], "chosen"), ("Slice", ["chosen", "two", "three", "one"], "column"),
@@ -55,7 +55,7 @@ GRAPHS = {
 }
 # Right on no array whose size is not known, so refused by name.
 REFUSED = {"mean": MASK + [("GatherND", ["boxes", "index"], "some"), ("ReduceMean", ["some", "zero"], "y0")],
-           "joined": MASK + [("GatherND", ["boxes", "index"], "some"), ("Reshape", ["some", "minus"], "y0")]}
+           "split": MASK + [("GatherND", ["boxes", "index"], "some"), ("Reshape", ["some", "halves"], "y0")]}
 
 
 def model(nodes, outputs):
