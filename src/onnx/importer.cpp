@@ -138,10 +138,23 @@ constexpr std::string_view kMonotonic[] = {"Add",     "Cast",      "Concat",    
                                            "Min",     "ReduceMax", "ReduceMin", "ReduceSum", "Reshape",  "Slice",
                                            "Squeeze", "Sum",       "Unsqueeze", "Where"};
 
+// Operators whose results along the first dimension depend on the first operand there alone: of one with a run-time
+// size they make as many as there can be, and the result has that size.
+constexpr std::string_view kByImage[] = {"AveragePool",       "BatchNormalization", "Conv",    "ConvTranspose",
+                                         "GlobalAveragePool", "GlobalMaxPool",      "MaxPool", "Resize"};
+bool IsByImage(const Node& node) {
+  return node.domain.empty() && std::ranges::find(kByImage, node.op_type) != std::end(kByImage);
+}
+// Only the first dimension has a run-time size.
+bool HasCountedImages(const Shape& shape) {
+  return shape.rank() > 0 && shape.IsDynamicDim(0) && !shape.WithDynamicDim(0, false).IsDynamic();
+}
+
 void RefuseRunTimeSizes(const Node& node, const std::vector<const Value*>& inputs) {
   if (node.domain.empty() && std::ranges::find(kTakeRunTimeSizes, node.op_type) != std::end(kTakeRunTimeSizes)) return;
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i] != nullptr && inputs[i]->shape.IsDynamic())
+    if (inputs[i] != nullptr && inputs[i]->shape.IsDynamic() &&
+        !(i == 0 && IsByImage(node) && HasCountedImages(inputs[0]->shape)))
       Refuse("Input {} ('{}') is {}, of a size that depends on the data, which the operator is not supported for.", i,
              node.inputs[i], inputs[i]->shape.ToString(false));
 }
@@ -320,7 +333,8 @@ void Importer::BoundResult(const Node& node, int64_t opset, Outputs (*function)(
   if (least == nullptr || most == nullptr || least->shape() != most->shape()) return;
   result.least = std::move(least);
   result.most = std::move(most);
-  if (NumbersOf(*result.least) == NumbersOf(*result.most)) result.literal = result.most;  // made of sizes that are known
+  if (NumbersOf(*result.least) == NumbersOf(*result.most))
+    result.literal = result.most;  // made of sizes that are known
 }
 
 std::vector<Value> Importer::RunOperator(const Node& node, int64_t opset, Outputs (*function)(Call&),
@@ -331,8 +345,20 @@ std::vector<Value> Importer::RunOperator(const Node& node, int64_t opset, Output
     if (auto out = ComputeAtOnce(call, aside, function)) return std::move(*out);
   }
   const std::size_t errors = scope.builder->errors().size();
-  Call call(*this, scope, node, opset, scope.builder, inputs, -1);
-  const Outputs ops = function(call);
+  std::vector<const Value*> given = inputs;
+  Value images;
+  XlaOp count;
+  if (IsByImage(node) && inputs[0] != nullptr && inputs[0]->shape.IsDynamic()) {
+    count = GetDimensionSize(inputs[0]->op, 0);
+    images.op = RemoveDynamicDimension(inputs[0]->op, 0);
+    images.shape = ShapeOf(images.op);
+    given[0] = &images;
+  }
+  Call call(*this, scope, node, opset, scope.builder, given, -1);
+  Outputs ops = function(call);
+  if (!count.IsUninitialized())
+    for (XlaOp& op : ops)
+      if (!op.IsUninitialized()) op = SetDimensionSize(op, count, 0);
   if (scope.builder->errors().size() > errors) throw Refusal{scope.builder->errors()[errors]};
   std::vector<Value> out(ops.size());
   for (std::size_t i = 0; i < ops.size(); ++i) {

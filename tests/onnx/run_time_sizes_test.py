@@ -24,7 +24,8 @@ def integers(name, *values):
 
 WEIGHTS = [integers("zero", 0), integers("one", 1), integers("two", 2), integers("three", 3), integers("minus", -1), integers("five", 5), integers("halves", 2, -1, 4),
            integers("all", 2**40),
-           numpy_helper.from_array(np.array([0.3], np.float32), "overlap")]
+           numpy_helper.from_array(np.array([0.3], np.float32), "overlap"),
+           numpy_helper.from_array(np.arange(6, dtype=np.float32).reshape(3, 1, 2), "kernel")]
 CHOICE = [("Unsqueeze", ["boxes", "zero"], "boxes3"), ("Unsqueeze", ["scores", "zero"], "scores2"), ("Unsqueeze", ["scores2", "zero"], "scores3")]
 # Indices of what a mask takes, as PyTorch's exporter writes them.
 MASK = [("NonZero", ["mask"], "found"), ("Transpose", ["found"], "points"), ("Squeeze", ["points", "one"], "at"), ("Max", ["at"], "same"),
@@ -51,6 +52,8 @@ GRAPHS = {
                        ("Split", ["points"], ("y2",), {"axis": 1, "num_outputs": 1})], ["y0", "y1", "y2"]),
     "branches": (MASK + [("Equal", ["size", "zero"], "is_empty"), ("Squeeze", ["is_empty", "zero"], "empty"),
                          ("If", ["empty"], "y0", {"then_branch": NOTHING, "else_branch": TWICE})], ["y0"]),
+    "images": (MASK + [("GatherND", ["boxes", "index"], "some"), ("Unsqueeze", ["some", "one"], "wide_ones"), ("Conv", ["wide_ones", "kernel"], "y0"),
+                       ("MaxPool", ["y0"], "y1", {"kernel_shape": [2]})], ["y0", "y1"]),
     "scattered": (MASK + [("Slice", ["scores", "zero", "size", "zero"], "values"), ("ScatterND", ["scores", "index", "values"], "y0")], ["y0"]),
 }
 # Right on no array whose size is not known, so refused by name.
