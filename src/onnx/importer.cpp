@@ -6,6 +6,7 @@
 #include "base/checked_math.h"
 #include "evaluator/evaluator.h"
 #include "ir/module.h"
+#include "onnx/run_time_sizes.h"
 
 namespace krafla::onnx {
 namespace {
@@ -40,123 +41,6 @@ const OpRow* FindOp(std::string_view domain, std::string_view name, int64_t opse
   }
   if (why.empty()) why = "The operator is not supported.";
   return nullptr;
-}
-
-// Operators that take arrays of which a dimension has a run-time size, as NonMaxSuppression makes them: XlaBuilder
-// gives their results such dimensions, and they ask for no size.
-constexpr std::string_view kTakeRunTimeSizes[] = {"Abs",
-                                                  "Acos",
-                                                  "Acosh",
-                                                  "Add",
-                                                  "And",
-                                                  "Asin",
-                                                  "Asinh",
-                                                  "Atan",
-                                                  "Atanh",
-                                                  "BitwiseAnd",
-                                                  "BitwiseNot",
-                                                  "BitwiseOr",
-                                                  "Cast",
-                                                  "Ceil",
-                                                  "Celu",
-                                                  "Clip",
-                                                  "Compress",
-                                                  "Concat",
-                                                  "Cos",
-                                                  "Cosh",
-                                                  "Div",
-                                                  "Elu",
-                                                  "Equal",
-                                                  "Erf",
-                                                  "Exp",
-                                                  "Expand",
-                                                  "Flatten",
-                                                  "Floor",
-                                                  "Gather",
-                                                  "GatherND",
-                                                  "Gelu",
-                                                  "Gemm",
-                                                  "Greater",
-                                                  "GreaterOrEqual",
-                                                  "HardSigmoid",
-                                                  "HardSwish",
-                                                  "Identity",
-                                                  "IsInf",
-                                                  "IsNaN",
-                                                  "LeakyRelu",
-                                                  "Less",
-                                                  "LessOrEqual",
-                                                  "Log",
-                                                  "Max",
-                                                  "Min",
-                                                  "Mish",
-                                                  "Mod",
-                                                  "Mul",
-                                                  "Neg",
-                                                  "NonMaxSuppression",
-                                                  "NonZero",
-                                                  "Not",
-                                                  "Or",
-                                                  "Pow",
-                                                  "Range",
-                                                  "Reciprocal",
-                                                  "ReduceMax",
-                                                  "ReduceMin",
-                                                  "ReduceProd",
-                                                  "ReduceSum",
-                                                  "Relu",
-                                                  "Reshape",
-                                                  "RoiAlign",
-                                                  "Round",
-                                                  "ScatterElements",
-                                                  "ScatterND",
-                                                  "Selu",
-                                                  "Shape",
-                                                  "Sigmoid",
-                                                  "Sign",
-                                                  "Sin",
-                                                  "Sinh",
-                                                  "Slice",
-                                                  "Softmax",
-                                                  "Softplus",
-                                                  "Softsign",
-                                                  "Split",
-                                                  "Sqrt",
-                                                  "Squeeze",
-                                                  "Sub",
-                                                  "Sum",
-                                                  "Tan",
-                                                  "Tanh",
-                                                  "TopK",
-                                                  "Transpose",
-                                                  "Unsqueeze",
-                                                  "Where",
-                                                  "Xor"};
-
-// Operators of which a larger input makes no smaller result, by which bounds of sizes go on.
-constexpr std::string_view kMonotonic[] = {"Add",     "Cast",      "Concat",    "Gather",    "Identity", "Max",
-                                           "Min",     "ReduceMax", "ReduceMin", "ReduceSum", "Reshape",  "Slice",
-                                           "Squeeze", "Sum",       "Unsqueeze", "Where"};
-
-// Operators whose results along the first dimension depend on the first operand there alone: of one with a run-time
-// size they make as many as there can be, and the result has that size.
-constexpr std::string_view kByImage[] = {"AveragePool",       "BatchNormalization", "Conv",    "ConvTranspose",
-                                         "GlobalAveragePool", "GlobalMaxPool",      "MaxPool", "Resize"};
-bool IsByImage(const Node& node) {
-  return node.domain.empty() && std::ranges::find(kByImage, node.op_type) != std::end(kByImage);
-}
-// Only the first dimension has a run-time size.
-bool HasCountedImages(const Shape& shape) {
-  return shape.rank() > 0 && shape.IsDynamicDim(0) && !shape.WithDynamicDim(0, false).IsDynamic();
-}
-
-void RefuseRunTimeSizes(const Node& node, const std::vector<const Value*>& inputs) {
-  if (node.domain.empty() && std::ranges::find(kTakeRunTimeSizes, node.op_type) != std::end(kTakeRunTimeSizes)) return;
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i] != nullptr && inputs[i]->shape.IsDynamic() &&
-        !(i == 0 && IsByImage(node) && HasCountedImages(inputs[0]->shape)))
-      Refuse("Input {} ('{}') is {}, of a size that depends on the data, which the operator is not supported for.", i,
-             node.inputs[i], inputs[i]->shape.ToString(false));
 }
 
 std::string FullName(const Node& node) { return node.domain.empty() ? node.op_type : node.domain + "." + node.op_type; }
@@ -255,87 +139,7 @@ std::optional<std::vector<Value>> ComputeAtOnce(Call& call, XlaBuilder& aside, O
     }
   return out;
 }
-std::shared_ptr<const Literal> LiteralOf(const Ints& numbers) {
-  return std::make_shared<Literal>(Need(LiteralUtil::CreateR1<int64_t>(numbers)));
-}
 }  // namespace
-
-namespace {
-// Whether sizes are equal to others is known where they cannot be, or can be nothing else: no size is -1.
-void DecideEqual(const Value& a, const Value& b, Value& result) {
-  const auto ends = [](const Value& v) {
-    return std::pair{v.literal ? v.literal : v.least, v.literal ? v.literal : v.most};
-  };
-  const auto [a_least, a_most] = ends(a);
-  const auto [b_least, b_most] = ends(b);
-  if (a_least == nullptr || b_least == nullptr || a_least->shape() != b_least->shape()) return;
-  const std::vector<double> least_a = NumbersOf(*a_least), most_a = NumbersOf(*a_most), least_b = NumbersOf(*b_least),
-                            most_b = NumbersOf(*b_most);
-  std::vector<std::byte> out;
-  for (std::size_t i = 0; i < least_a.size(); ++i) {
-    const bool is_apart = most_a[i] < least_b[i] || most_b[i] < least_a[i],
-               is_one = least_a[i] == most_a[i] && least_b[i] == most_b[i];
-    if (!is_apart && !is_one) return;
-    out.push_back(std::byte{!is_apart});
-  }
-  result.literal = std::make_shared<Literal>(Need(Literal::FromBytes(result.shape, out)));
-}
-}  // namespace
-
-// Bounds of a result that is made of run-time sizes. Sizes are no less than 0.
-void Importer::BoundResult(const Node& node, int64_t opset, Outputs (*function)(Call&),
-                           const std::vector<const Value*>& inputs, Scope& scope, Value& result) {
-  if (node.op_type == "Shape" && inputs[0]->shape.IsDynamic()) {
-    Ints least, most;
-    const Shape& of = inputs[0]->shape;
-    for (int64_t d = 0; d < of.rank(); ++d) {
-      least.push_back(of.IsDynamicDim(d) ? 0 : of.dim(d));
-      most.push_back(of.dim(d));
-    }
-    // Its attributes `start` and `end` cut as they cut the result.
-    const int64_t rank = of.rank(), count = result.shape.element_count();
-    const Attribute* start = nullptr;
-    for (const Attribute& a : node.attributes)
-      if (a.name == "start") start = &a;
-    int64_t first = start == nullptr ? 0 : start->i < 0 ? start->i + rank : start->i;
-    first = std::clamp<int64_t>(first, 0, rank - count);
-    auto part = [&](const Ints& all) { return LiteralOf(Ints(all.begin() + first, all.begin() + first + count)); };
-    result.least = part(least);
-    result.most = part(most);
-    if (NumbersOf(*result.least) == NumbersOf(*result.most)) result.literal = result.most;
-    return;
-  }
-  if (node.op_type == "Equal") return DecideEqual(*inputs[0], *inputs[1], result);
-  if (std::ranges::find(kMonotonic, node.op_type) == std::end(kMonotonic) || !node.domain.empty()) return;
-  bool is_bounded = false;
-  for (const Value* value : inputs) {
-    if (value == nullptr || value->literal != nullptr) continue;
-    if (value->most == nullptr) return;
-    is_bounded = true;
-  }
-  if (!is_bounded) return;
-  auto at = [&](bool is_most) -> std::shared_ptr<const Literal> {
-    std::deque<Value> ends;
-    std::vector<const Value*> with;
-    for (const Value* value : inputs) {
-      with.push_back(value);
-      if (value == nullptr || value->literal != nullptr) continue;
-      ends.emplace_back().shape = value->shape;
-      ends.back().literal = is_most ? value->most : value->least;
-      with.back() = &ends.back();
-    }
-    XlaBuilder aside("bound");
-    Call call(*this, scope, node, opset, &aside, with, kFoldedElements);
-    auto out = ComputeAtOnce(call, aside, function);
-    return out && !out->empty() ? (*out)[0].literal : nullptr;
-  };
-  auto least = at(false), most = at(true);
-  if (least == nullptr || most == nullptr || least->shape() != most->shape()) return;
-  result.least = std::move(least);
-  result.most = std::move(most);
-  if (NumbersOf(*result.least) == NumbersOf(*result.most))
-    result.literal = result.most;  // made of sizes that are known
-}
 
 std::vector<Value> Importer::RunOperator(const Node& node, int64_t opset, Outputs (*function)(Call&),
                                          const std::vector<const Value*>& inputs, Scope& scope) {
@@ -348,7 +152,7 @@ std::vector<Value> Importer::RunOperator(const Node& node, int64_t opset, Output
   std::vector<const Value*> given = inputs;
   Value images;
   XlaOp count;
-  if (IsByImage(node) && inputs[0] != nullptr && inputs[0]->shape.IsDynamic()) {
+  if (IsByImage(node) && !inputs.empty() && inputs[0] != nullptr && inputs[0]->shape.IsDynamic()) {
     count = GetDimensionSize(inputs[0]->op, 0);
     images.op = RemoveDynamicDimension(inputs[0]->op, 0);
     images.shape = ShapeOf(images.op);
@@ -366,7 +170,12 @@ std::vector<Value> Importer::RunOperator(const Node& node, int64_t opset, Output
     out[i].shape = ShapeOf(ops[i]);
     out[i].op = ops[i];
   }
-  if (!out.empty()) BoundResult(node, opset, function, inputs, scope, out[0]);
+  const FoldedNode fold = [&](const std::vector<const Value*>& with) {
+    XlaBuilder aside("bound");
+    Call bound(*this, scope, node, opset, &aside, with, kFoldedElements);
+    return ComputeAtOnce(bound, aside, function);
+  };
+  if (!out.empty()) BoundResult(node, inputs, fold, out[0]);
   return out;
 }
 

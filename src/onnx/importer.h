@@ -54,8 +54,6 @@ class Importer {
   void EmitFunction(const Function& function, const Node& node, Scope& scope);
   std::vector<Value> RunOperator(const Node& node, int64_t opset, Outputs (*function)(Call&),
                                  const std::vector<const Value*>& inputs, Scope& scope);
-  void BoundResult(const Node& node, int64_t opset, Outputs (*function)(Call&), const std::vector<const Value*>& inputs,
-                   Scope& scope, Value& result);
   Result<OnnxModel> Finish(Scope& scope);
   Status RefusalOfAll() const;
 

@@ -117,8 +117,12 @@ namespace {
 // The padding that the last window of a ceiled size needs; a window that begins behind the padded input is left out.
 int64_t CeilPadding(int64_t n, const Window& w, std::size_t i) {
   const int64_t reach = (w.size[i] - 1) * w.dilations[i] + 1, all = n + w.padding[i].first + w.padding[i].second;
-  if (!w.ceil || all < reach) return 0;
-  int64_t out = (all - reach + w.strides[i] - 1) / w.strides[i] + 1;
+  if (!w.ceil) return 0;
+  // A window that is larger than the input is one, if by less than a stride.
+  const int64_t steps =
+      all >= reach ? (all - reach + w.strides[i] - 1) / w.strides[i] : -((reach - all) / w.strides[i]);
+  int64_t out = steps + 1;
+  if (out <= 0) return 0;
   if ((out - 1) * w.strides[i] >= n + w.padding[i].first) --out;
   return std::max<int64_t>((out - 1) * w.strides[i] + reach - all, 0);
 }

@@ -116,6 +116,9 @@ def pool(rng, op, opset, **more):
     a = window(rng, rank, spatial, dilate=op != "LpPool" or opset >= 18, pool=True)
     if flip(rng):
         a["ceil_mode"] = 1
+        if rng.integers(4) == 0:  # one window, larger than all
+            a = {"kernel_shape": [s + int(rng.integers(1, 4)) for s in spatial], "ceil_mode": 1}
+            a["strides"] = list(a["kernel_shape"])
     return Node(op, [floats(rng, 2, 3, *spatial)], {**a, **more}, opset)
 
 

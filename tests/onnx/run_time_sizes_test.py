@@ -24,7 +24,7 @@ def integers(name, *values):
 
 WEIGHTS = [integers("zero", 0), integers("one", 1), integers("two", 2), integers("three", 3), integers("minus", -1), integers("five", 5), integers("halves", 2, -1, 4),
            integers("all", 2**40),
-           numpy_helper.from_array(np.array([0.3], np.float32), "overlap"),
+           integers("table", *range(BOXES, -1, -1)), numpy_helper.from_array(np.array([0.3], np.float32), "overlap"),
            numpy_helper.from_array(np.arange(6, dtype=np.float32).reshape(3, 1, 2), "kernel")]
 CHOICE = [("Unsqueeze", ["boxes", "zero"], "boxes3"), ("Unsqueeze", ["scores", "zero"], "scores2"), ("Unsqueeze", ["scores2", "zero"], "scores3")]
 # Indices of what a mask takes, as PyTorch's exporter writes them.
@@ -58,6 +58,7 @@ GRAPHS = {
 }
 # Right on no array whose size is not known, so refused by name.
 REFUSED = {"mean": MASK + [("GatherND", ["boxes", "index"], "some"), ("ReduceMean", ["some", "zero"], "y0")],
+           "looked up": MASK + [("Gather", ["table", "size"], "k"), ("Expand", ["overlap", "k"], "y0")],
            "split": MASK + [("GatherND", ["boxes", "index"], "some"), ("Reshape", ["some", "halves"], "y0")]}
 
 

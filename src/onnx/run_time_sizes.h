@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arrays of which a dimension has a size that depends on the data, as NonMaxSuppression makes them: which operators
+// take them, and what is known of integers that are made of such sizes.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "onnx/call.h"
+
+namespace krafla::onnx {
+
+// Throws where an operator is not right for what it is given.
+void RefuseRunTimeSizes(const Node& node, const std::vector<const Value*>& inputs);
+
+// The operator runs for as many images, along the first dimension of its first operand, as there can be.
+bool IsByImage(const Node& node);
+bool HasCountedImages(const Shape& shape);  // only the first dimension has a run-time size
+
+// The node's results of other inputs, all of them known; nothing where it asks for more work than is done at once.
+using FoldedNode = std::function<std::optional<std::vector<Value>>(const std::vector<const Value*>&)>;
+// Gives the first result of a node, which is not known, the least and the most that it can be where it is made of
+// run-time sizes, and its value where these are one. Sizes are no less than 0.
+void BoundResult(const Node& node, const std::vector<const Value*>& inputs, const FoldedNode& fold, Value& result);
+
+}  // namespace krafla::onnx
