@@ -133,11 +133,15 @@ struct FullWindow {
 FullWindow Full(const Window& w, const Ints& dims) {
   FullWindow out;
   for (std::size_t i = 0; i < w.size.size(); ++i) {
-    out.size.push_back(w.size[i]);
+    const int64_t n = dims[i + 2], all = n + w.padding[i].first + w.padding[i].second;
+    const int64_t reach = (w.size[i] - 1) * w.dilations[i] + 1, more = CeilPadding(n, w, i);
+    // What one window has beyond all that there is holds nothing.
+    const bool is_larger = w.ceil && reach > all && all > 0 && more > 0;
+    out.size.push_back(is_larger ? (all - 1) / w.dilations[i] + 1 : w.size[i]);
     out.strides.push_back(w.strides[i]);
     out.dilations.push_back(w.dilations[i]);
     out.given.push_back(w.padding[i]);
-    out.padding.emplace_back(w.padding[i].first, w.padding[i].second + CeilPadding(dims[i + 2], w, i));
+    out.padding.emplace_back(w.padding[i].first, w.padding[i].second + (is_larger ? 0 : more));
   }
   return out;
 }
