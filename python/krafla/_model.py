@@ -219,11 +219,17 @@ class Model:
 
     def __call__(self, *args: Any, out: Any = None, timeout: float | None = None, **kwargs: Any) -> Any:
         """Runs once. Inputs by position or name, as numpy arrays or whatever has __dlpack__; in the memory that they
-        have, if it is dense. One array, or a tuple of them; into `out`, if that is given. `timeout` in seconds."""
+        have, if it is dense. One array, or a tuple of them; into `out`, if that is given. `timeout` in seconds. Outputs
+        whose size depends on the data have the size that they turn out to have."""
         inputs, results = self._given(args, kwargs), self._results(out)
         options = _abi.RunOptions(timeout_us=self._micros(timeout))
-        self._library.session_run(self._session.pointer, self._memory(inputs), len(inputs), self._memory(results),
-                                  len(results), ctypes.byref(options))
+        try:
+            self._library.session_run(self._session.pointer, self._memory(inputs), len(inputs), self._memory(results),
+                                      len(results), ctypes.byref(options))
+        except _abi.Unimplemented:  # before anything ran: only buffers say how large results are
+            if out is not None:
+                raise
+            results = [buffer.numpy() for buffer in self.run_buffers(*inputs, timeout=timeout)]
         return self._shaped(results)
 
     def submit(self, *args: Any, out: Any = None, timeout: float | None = None, **kwargs: Any) -> Run:

@@ -45,6 +45,13 @@ ENTRY main {
   s = f32[4096] add(x, b)
   ROOT t = (f32[4096], bf16[]) tuple(s, y)
 }"""
+# As many of x as n says.
+FIRST = b"""HloModule first
+ENTRY main {
+  x = f32[4,3] parameter(0)
+  n = s32[] parameter(1)
+  ROOT y = f32[<=4,3] set-dimension-size(x, n), dimensions={0}
+}"""
 OPEN = b"""module { func.func public @main(%x: tensor<?x3xf32>) -> tensor<?x3xf32> {
   %0 = stablehlo.add %x, %x : tensor<?x3xf32>
   return %0 : tensor<?x3xf32> } }"""
@@ -103,6 +110,9 @@ def check_refusals(model):
     raises(krafla.Error, lambda: krafla.load(OPEN, DEVICE))
     raises(krafla.InvalidArgument, lambda: krafla.load(OPEN, DEVICE, shapes={"0": (2, 4)}))
     assert krafla.load(OPEN, DEVICE, shapes={"0": (2, 3)})(x[:2]).shape == (2, 3)
+    first, rows = krafla.load(FIRST, DEVICE), np.arange(12, dtype=np.float32).reshape(4, 3)
+    for n in (3, 0, 4):
+        assert np.array_equal(first(rows, np.int32(n)), rows[:n])
 
 
 def check_buffers():

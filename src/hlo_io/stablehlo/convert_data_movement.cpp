@@ -26,7 +26,15 @@ Result<Instruction*> BroadcastInDim(Body& body, Instruction* operand, const Dims
     kept_dims.push_back(size);
   }
   if (kept.size() != dimensions.size()) { KRAFLA_ASSIGN(operand, AddReshape(*body.computation, operand, kept_dims)); }
-  return AddBroadcast(*body.computation, operand, result.dims(), std::move(kept));
+  KRAFLA_ASSIGN(Instruction * made, AddBroadcast(*body.computation, operand, result.dims(), std::move(kept)));
+  // Of what is repeated along a dimension its run-time size comes from what it meets; the type says that it has one.
+  if (result.IsDynamic() && Shape::Compatible(made->shape(), result.WithStaticDims())) {
+    Shape sized = made->shape();
+    for (int64_t d = 0; d < result.rank(); ++d)
+      if (result.IsDynamicDim(d)) sized = sized.WithDynamicDim(d, true);
+    made->set_shape(std::move(sized));
+  }
+  return made;
 }
 
 Result<bool> ConvertDataMovement(Converter& c, const Op& op, Body& body) {
