@@ -2,7 +2,6 @@
 """Random nodes of ONNX's operators: DRAWS[name](rng) gives a Node that the specification allows."""
 import dataclasses
 
-import ml_dtypes  # noqa: F401  (NumPy's names of small floats)
 import numpy as np
 
 DRAWS = {}
