@@ -65,14 +65,35 @@ XlaOp BroadcastTo(XlaOp x, std::span<const int64_t> dims) {
   if (kept.size() != static_cast<std::size_t>(shape.rank())) x = Reshaped(x, kept);
   return BroadcastInDim(x, Ints(dims.begin(), dims.end()), places);
 }
+Outputs SizesOf(XlaOp x) {
+  Outputs out;
+  const Shape shape = ShapeOf(x);
+  for (int64_t d = 0; d < shape.rank(); ++d) out.push_back(shape.IsDynamicDim(d) ? GetDimensionSize(x, d) : XlaOp());
+  return out;
+}
+XlaOp WholeOf(XlaOp x) {
+  const Shape shape = ShapeOf(x);
+  for (int64_t d = 0; d < shape.rank(); ++d)
+    if (shape.IsDynamicDim(d)) x = RemoveDynamicDimension(x, d);
+  return x;
+}
+XlaOp WithSizes(XlaOp x, const Outputs& sizes) {
+  for (std::size_t d = 0; d < sizes.size(); ++d)
+    if (!sizes[d].IsUninitialized()) x = SetDimensionSize(x, sizes[d], static_cast<int64_t>(d));
+  return x;
+}
+XlaOp FilledBehind(XlaOp x, int64_t axis, XlaOp fill) {
+  const Ints dims = DimsOf(x);
+  if (!ShapeOf(x).IsDynamicDim(axis)) return x;
+  const XlaOp size = BroadcastTo(GetDimensionSize(x, axis), dims);
+  const XlaOp is_there = Lt(Iota(x.builder(), MakeShape(S32, dims), axis), size);
+  return Select(is_there, RemoveDynamicDimension(x, axis), BroadcastTo(fill, dims));
+}
 XlaOp Reshaped(XlaOp x, std::span<const int64_t> dims) {
   const Shape shape = ShapeOf(x);
   if (!shape.IsDynamic()) return Reshape(x, Ints(dims.begin(), dims.end()));
-  struct Sized {
-    std::size_t to;
-    XlaOp size;
-  };
-  std::vector<Sized> sizes;
+  const Outputs from = SizesOf(x);
+  Outputs sizes(dims.size());
   int64_t before = 1;
   for (int64_t d = 0; d < shape.rank(); before *= shape.dim(d++)) {
     if (!shape.IsDynamicDim(d)) continue;
@@ -86,14 +107,10 @@ XlaOp Reshaped(XlaOp x, std::span<const int64_t> dims) {
     if (to == dims.size() || product != before || joined != dims[to] || shape.dim(d) == 0)
       Refuse("{} cannot be reshaped to {} dimensions, as the size of one that is joined or split depends on the data.",
              shape.ToString(false), dims.size());
-    const XlaOp size = GetDimensionSize(x, d);
-    sizes.push_back({to, Mul(size, Like(size, static_cast<double>(joined / shape.dim(d))))});
+    const XlaOp size = from[static_cast<std::size_t>(d)];
+    sizes[to] = Mul(size, Like(size, static_cast<double>(joined / shape.dim(d))));
   }
-  for (int64_t d = 0; d < shape.rank(); ++d)
-    if (shape.IsDynamicDim(d)) x = RemoveDynamicDimension(x, d);
-  x = Reshape(x, Ints(dims.begin(), dims.end()));
-  for (const Sized& one : sizes) x = SetDimensionSize(x, one.size, static_cast<int64_t>(one.to));
-  return x;
+  return WithSizes(Reshape(WholeOf(x), Ints(dims.begin(), dims.end())), sizes);
 }
 void Meet(XlaOp& a, XlaOp& b) {
   const Ints x = DimsOf(a), y = DimsOf(b);

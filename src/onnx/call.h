@@ -119,6 +119,13 @@ inline Ints DimsOf(XlaOp x) { return DimsOf(ShapeOf(x)); }
 Ints Range(int64_t first, int64_t last);
 int64_t Volume(std::span<const int64_t> dims);
 Shape MakeShape(ElementType type, std::span<const int64_t> dims);
+// Arrays with dimensions of run-time sizes: these sizes, one a dimension, uninitialized where it has none; the array as
+// large as it can be, without them; and one that has got them.
+Outputs SizesOf(XlaOp x);
+XlaOp WholeOf(XlaOp x);
+XlaOp WithSizes(XlaOp x, const Outputs& sizes);
+// As large as it can be along `axis`, with `fill`, a scalar, behind the run-time size, if there is one.
+XlaOp FilledBehind(XlaOp x, int64_t axis, XlaOp fill);
 // A reshape under which dimensions of run-time sizes stay; of those that are joined or split the size would be unknown.
 XlaOp Reshaped(XlaOp x, std::span<const int64_t> dims);
 // NumPy's rule, in both directions.
@@ -166,7 +173,7 @@ std::vector<double> NumbersOf(const Literal& literal);
 Ints IntsOf(const Literal& literal);
 XlaOp ActivationOf(std::string_view name, double alpha, double beta, XlaOp x);
 
-#define KRAFLA_ONNX_OP(domain, op, first, last, function) Outputs function(Call& c);
+#define KRAFLA_ONNX_OP(domain, op, first, last, function, sizes) Outputs function(Call& c);
 #include "onnx/onnx_ops.def"
 #undef KRAFLA_ONNX_OP
 

@@ -6,7 +6,6 @@
 #include "base/checked_math.h"
 #include "evaluator/evaluator.h"
 #include "ir/module.h"
-#include "onnx/run_time_sizes.h"
 
 namespace krafla::onnx {
 namespace {
@@ -23,10 +22,12 @@ struct OpRow {
   std::string_view domain, name;
   int64_t first, last;
   Outputs (*function)(Call&);
+  OperandSizes sizes;
 };
 constexpr int64_t kNewest = 1000;
+using enum OperandSizes;
 const OpRow kOps[] = {
-#define KRAFLA_ONNX_OP(domain, op, first, last, function) {domain, #op, first, last, function},
+#define KRAFLA_ONNX_OP(domain, op, first, last, function, sizes) {domain, #op, first, last, function, sizes},
 #include "onnx/onnx_ops.def"
 #undef KRAFLA_ONNX_OP
 };
@@ -142,7 +143,7 @@ std::optional<std::vector<Value>> ComputeAtOnce(Call& call, XlaBuilder& aside, O
 }  // namespace
 
 std::vector<Value> Importer::RunOperator(const Node& node, int64_t opset, Outputs (*function)(Call&),
-                                         const std::vector<const Value*>& inputs, Scope& scope) {
+                                         OperandSizes takes, const std::vector<const Value*>& inputs, Scope& scope) {
   if (std::ranges::none_of(node.attributes, [](const Attribute& a) { return a.g != nullptr; })) {
     XlaBuilder aside("fold");
     Call call(*this, scope, node, opset, &aside, inputs, kFoldedElements);
@@ -152,7 +153,7 @@ std::vector<Value> Importer::RunOperator(const Node& node, int64_t opset, Output
   std::vector<const Value*> given = inputs;
   Value images;
   XlaOp count;
-  if (IsByImage(node) && !inputs.empty() && inputs[0] != nullptr && inputs[0]->shape.IsDynamic()) {
+  if (takes == OperandSizes::kImages && !inputs.empty() && inputs[0] != nullptr && inputs[0]->shape.IsDynamic()) {
     count = GetDimensionSize(inputs[0]->op, 0);
     images.op = RemoveDynamicDimension(inputs[0]->op, 0);
     images.shape = ShapeOf(images.op);
@@ -246,9 +247,9 @@ void Importer::EmitNode(const Node& node, Scope& scope) {
   if (std::ranges::any_of(inputs, [](const Value* value) { return value != nullptr && value->failed; }))
     return Fail(node, scope);
   if (is_function) return EmitFunction(*function, node, scope);
-  RefuseRunTimeSizes(node, inputs);
+  RefuseRunTimeSizes(node, row->sizes, inputs);
   scope.builder->SetOpMetadata({.op_type = FullName(node), .op_name = node.name, .source_file = {}, .source_line = 0});
-  std::vector<Value> results = RunOperator(node, version, row->function, inputs, scope);
+  std::vector<Value> results = RunOperator(node, version, row->function, row->sizes, inputs, scope);
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i].empty()) continue;
     const bool is_there = i < results.size() && (results[i].literal != nullptr || !results[i].op.IsUninitialized());

@@ -12,6 +12,7 @@
 
 #include "krafla/onnx.h"
 #include "onnx/call.h"
+#include "onnx/run_time_sizes.h"
 
 namespace krafla::onnx {
 
@@ -52,7 +53,7 @@ class Importer {
   // What the node would make was refused.
   static void Fail(const Node& node, Scope& scope);
   void EmitFunction(const Function& function, const Node& node, Scope& scope);
-  std::vector<Value> RunOperator(const Node& node, int64_t opset, Outputs (*function)(Call&),
+  std::vector<Value> RunOperator(const Node& node, int64_t opset, Outputs (*function)(Call&), OperandSizes takes,
                                  const std::vector<const Value*>& inputs, Scope& scope);
   Result<OnnxModel> Finish(Scope& scope);
   Status RefusalOfAll() const;

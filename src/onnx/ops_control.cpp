@@ -276,16 +276,10 @@ XlaOp ChosenOf(XlaOp condition, XlaOp yes, XlaOp no) {
     pad_yes.emplace_back(0, most.back() - a.dim(d));
     pad_no.emplace_back(0, most.back() - b.dim(d));
   }
-  for (int64_t d = 0; d < a.rank(); ++d) {
-    if (a.IsDynamicDim(d)) yes = RemoveDynamicDimension(yes, d);
-    if (b.IsDynamicDim(d)) no = RemoveDynamicDimension(no, d);
-  }
   const XlaOp zero = Zero(yes.builder(), a.element_type());
-  XlaOp out = Select(BroadcastTo(condition, most), PadWith(yes, zero, pad_yes), PadWith(no, zero, pad_no));
-  for (int64_t d = 0; d < a.rank(); ++d)
-    if (const XlaOp size = sizes[static_cast<std::size_t>(d)]; !size.IsUninitialized())
-      out = SetDimensionSize(out, size, d);
-  return out;
+  return WithSizes(
+      Select(BroadcastTo(condition, most), PadWith(WholeOf(yes), zero, pad_yes), PadWith(WholeOf(no), zero, pad_no)),
+      sizes);
 }
 
 }  // namespace

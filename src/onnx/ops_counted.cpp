@@ -31,15 +31,8 @@ Places PlacesOf(XlaOp flags) {
 
 // Pred, of the same size: what is not 0, and lies within the run-time sizes.
 XlaOp TrueWithin(XlaOp x) {
-  const Shape shape = ShapeOf(x);
-  const Ints dims = DimsOf(shape);
-  XlaOp flags = shape.element_type() == PRED ? x : Ne(x, Like(x, 0));
-  for (int64_t d = 0; d < shape.rank(); ++d) {
-    if (!shape.IsDynamicDim(d)) continue;
-    const XlaOp size = GetDimensionSize(x, d);
-    flags = RemoveDynamicDimension(flags, d);
-    flags = And(flags, Lt(Iota(x.builder(), MakeShape(S32, dims), d), BroadcastTo(size, dims)));
-  }
+  XlaOp flags = TypeOf(x) == PRED ? x : Ne(x, Like(x, 0));
+  for (int64_t d = 0; d < RankOf(x); ++d) flags = FilledBehind(flags, d, Zero(x.builder(), PRED));
   return flags;
 }
 
@@ -64,7 +57,7 @@ Outputs OnNonZero(Call& c) {
 Outputs OnCompress(Call& c) {
   XlaOp x = c.In(0);
   int64_t axis = 0;
-  if (c.Find("axis") == nullptr) x = Reshape(x, {Volume(DimsOf(x))});
+  if (c.Find("axis") == nullptr) x = Reshaped(x, Ints{Volume(DimsOf(x))});
   else axis = Axis(c.Int("axis"), RankOf(x));
   const XlaOp flags = c.In(1);
   if (RankOf(flags) != 1 || ShapeOf(flags).dim(0) > ShapeOf(x).dim(axis))
@@ -172,7 +165,8 @@ Outputs PickBest(const Outputs& state, const Ints& dims) {
 
 // The greedy choice, for all images and classes at once: as many turns as the class with the most boxes takes.
 Outputs OnNonMaxSuppression(Call& c) {
-  XlaOp scores = Convert(c.In(1), F32), boxes = Convert(c.In(0), F32);
+  XlaOp scores = Convert(c.In(1), F32);
+  const XlaOp boxes = WholeOf(Convert(c.In(0), F32));
   const Ints db = DimsOf(boxes), dims = DimsOf(scores);
   if (db.size() != 3 || dims.size() != 3 || db[2] != 4 || db[0] != dims[0] || db[1] != dims[2])
     Reject("Boxes must be [N, B, 4] and scores [N, C, B].");
@@ -181,13 +175,8 @@ Outputs OnNonMaxSuppression(Call& c) {
   if (k == 0 || Volume(dims) == 0) return {ConstantLiteral(c.b, LiteralUtil::CreateFromArray<int64_t>({}, {0, 3}))};
   const XlaOp overlap = c.Has(3) ? Convert(Reshape(c.In(3), {}), F32) : Zero(c.b, F32);
   const XlaOp none = BroadcastTo(Like(scores, -INFINITY), dims);
-  for (int64_t d = 0; d < 3; ++d) {  // what lies behind a run-time size is never picked
-    if (ShapeOf(boxes).IsDynamicDim(d)) boxes = RemoveDynamicDimension(boxes, d);
-    if (!ShapeOf(scores).IsDynamicDim(d)) continue;
-    const XlaOp size = BroadcastTo(GetDimensionSize(scores, d), dims);
-    scores = RemoveDynamicDimension(scores, d);
-    scores = Select(Lt(Iota(c.b, MakeShape(S32, dims), d), size), scores, none);
-  }
+  // What lies behind a run-time size is never picked.
+  for (int64_t d = 0; d < 3; ++d) scores = FilledBehind(scores, d, Like(scores, -INFINITY));
   if (c.Has(4)) scores = Select(Gt(scores, BroadcastTo(Convert(Reshape(c.In(4), {}), F32), dims)), scores, none);
   else scores = Select(Ne(scores, scores), none, scores);
   const Boxes all = BoxesOf(boxes, c.Int("center_point_box", 0) != 0);

@@ -74,12 +74,10 @@ Outputs OnGatherNd(Call& c) {
   if (index.empty() || batch < 0 || batch >= index_rank || index.back() > shape.rank() - batch)
     Reject("The indices do not fit the data.");
   points = WrapPoints(points, x, batch);
-  for (int64_t d = 0; d < shape.rank(); ++d) {
-    if (!shape.IsDynamicDim(d)) continue;
-    if (d < batch || d >= batch + index.back())
+  for (int64_t d = 0; d < shape.rank(); ++d)
+    if (shape.IsDynamicDim(d) && (d < batch || d >= batch + index.back()))
       Refuse("Of {} a dimension that is not indexed has a size that depends on the data.", shape.ToString(false));
-    x = RemoveDynamicDimension(x, d);
-  }
+  x = WholeOf(x);
   GatherDimensionNumbers numbers;
   Dims sizes;
   for (int64_t d = 0; d < shape.rank(); ++d) {
@@ -110,41 +108,28 @@ XlaComputation Combiner(const std::string& reduction, ElementType type) {
 }
 }  // namespace
 Outputs OnScatterElements(Call& c) {
-  XlaOp x = c.In(0), indices = c.In(1), updates = c.In(2);
+  const XlaOp x = c.In(0), updates = c.In(2);
+  XlaOp indices = c.In(1);
   const Shape shape = ShapeOf(x), index_shape = ShapeOf(indices);
   if (index_shape.rank() != shape.rank()) Reject("The indices have {} dimensions.", index_shape.rank());
   const int64_t axis = Axis(c.Int("axis", 0), shape.rank());
   // Arrays of run-time sizes as large as they can be: what lies behind a size is put outside, which does nothing.
-  Outputs sizes(static_cast<std::size_t>(shape.rank()));
-  for (int64_t d = 0; d < shape.rank(); ++d) {
-    if (!shape.IsDynamicDim(d)) continue;
-    XlaOp& size = sizes[static_cast<std::size_t>(d)] = GetDimensionSize(x, d);
-    x = RemoveDynamicDimension(x, d);
-    if (d != axis) continue;
+  const Outputs sizes = SizesOf(x);
+  if (const XlaOp size = sizes[static_cast<std::size_t>(axis)]; !size.IsUninitialized()) {
     const XlaOp from_end = Add(indices, Convert(size, index_shape.element_type()));
     indices = Select(Lt(indices, Like(indices, 0)), from_end, indices);
   }
-  const Ints dims = DimsOf(index_shape);
   const XlaOp outside = Like(indices, static_cast<double>(shape.dim(axis)));
-  for (int64_t d = 0; d < shape.rank(); ++d) {
-    if (ShapeOf(updates).IsDynamicDim(d)) updates = RemoveDynamicDimension(updates, d);
-    if (!index_shape.IsDynamicDim(d)) continue;
-    const XlaOp size = BroadcastTo(GetDimensionSize(indices, d), dims);
-    indices = RemoveDynamicDimension(indices, d);
-    indices = Select(Lt(Iota(c.b, MakeShape(S32, dims), d), size), indices, outside);
-  }
+  for (int64_t d = 0; d < shape.rank(); ++d) indices = FilledBehind(indices, d, outside);
   ScatterDimensionNumbers numbers;
   for (int64_t d = 0; d < shape.rank(); ++d) {
     numbers.inserted_window_dims.push_back(d);
     numbers.scatter_dims_to_operand_dims.push_back(d);
   }
   numbers.index_vector_dim = shape.rank();
-  XlaOp out = Scatter(x, PointsAlong(indices, axis, shape.dim(axis)), updates,
-                      Combiner(c.Text("reduction", "none"), shape.element_type()), numbers);
-  for (int64_t d = 0; d < shape.rank(); ++d)
-    if (const XlaOp size = sizes[static_cast<std::size_t>(d)]; !size.IsUninitialized())
-      out = SetDimensionSize(out, size, d);
-  return {out};
+  return {WithSizes(Scatter(WholeOf(x), PointsAlong(indices, axis, shape.dim(axis)), WholeOf(updates),
+                            Combiner(c.Text("reduction", "none"), shape.element_type()), numbers),
+                    sizes)};
 }
 Outputs OnScatterNd(Call& c) {
   const XlaOp x = c.In(0), updates = c.In(2);

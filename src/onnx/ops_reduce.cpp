@@ -168,12 +168,8 @@ Outputs OnTopK(Call& c) {
   XlaOp count;  // where it depends on the data
   if (!k.all_known()) count = Convert(Reshape(c.In(1), {}), S32);
   if (shape.IsDynamicDim(axis)) {  // what lies behind the run-time size comes last
-    const XlaOp there = GetDimensionSize(x, axis);
-    count = Min(there, k.all_known() ? Number(c.b, S32, static_cast<double>(most)) : count);
-    x = RemoveDynamicDimension(x, axis);
-    const Ints dims = DimsOf(x);
-    const XlaOp last = largest ? Lowest(c.b, shape.element_type()) : Highest(c.b, shape.element_type());
-    x = Select(Lt(Iota(c.b, MakeShape(S32, dims), axis), BroadcastTo(there, dims)), x, BroadcastTo(last, dims));
+    count = Min(GetDimensionSize(x, axis), k.all_known() ? Number(c.b, S32, static_cast<double>(most)) : count);
+    x = FilledBehind(x, axis, largest ? Lowest(c.b, shape.element_type()) : Highest(c.b, shape.element_type()));
   }
   // A stable sort: of equal elements the first comes first.
   XlaBuilder order("order");

@@ -142,13 +142,9 @@ Outputs OnGridSample(Call& c) {
 }
 Outputs OnRoiAlign(Call& c) {
   const XlaOp x = c.In(0);
-  XlaOp rois = c.In(1), images = c.In(2), found;
+  // As many as there can be, of which there are as many as regions.
+  const XlaOp given = c.In(1), rois = WholeOf(given), images = WholeOf(c.In(2));
   if (ShapeOf(x).IsDynamic()) Refuse("The size of {} depends on the data.", ShapeOf(x).ToString(false));
-  if (ShapeOf(rois).IsDynamicDim(0)) {  // as many as there can be, then as many as there are
-    found = GetDimensionSize(rois, 0);
-    rois = RemoveDynamicDimension(rois, 0);
-  }
-  if (ShapeOf(images).IsDynamicDim(0)) images = RemoveDynamicDimension(images, 0);
   const Ints d = DimsOf(x), r = DimsOf(rois);
   if (d.size() != 4 || r.size() != 2 || r[1] != 4) Reject("It takes [N, C, H, W] and [R, 4].");
   const int64_t h = c.Int("output_height", 1), w = c.Int("output_width", 1), ratio = c.Int("sampling_ratio", 0),
@@ -191,7 +187,7 @@ Outputs OnRoiAlign(Call& c) {
   const XlaOp kept = Select(BroadcastInDim(inside, wide, {0, 2}), value, BroadcastTo(Like(value, 0), wide));
   const XlaOp bins = Reshape(kept, {count, d[1], h, ratio, w, ratio});
   const XlaOp out = s.largest ? ReduceBy(Fold::kMax, bins, Ints{3, 5}, false) : MeanOf(bins, Ints{3, 5}, false);
-  return {found.IsUninitialized() ? out : SetDimensionSize(out, found, 0)};
+  return {ShapeOf(given).IsDynamicDim(0) ? SetDimensionSize(out, GetDimensionSize(given, 0), 0) : out};
 }
 // Each element of the window is read where it lies by itself plus its offset, between the elements of the image; a
 // product with the weights follows, as a convolution of windows of one element.

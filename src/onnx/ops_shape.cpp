@@ -220,8 +220,7 @@ Outputs OnSlice(Call& c) {
     x = RemoveDynamicDimension(x, axis);
   }
   x = Slice(x, first, limit, stride);
-  for (std::size_t d = 0; d < dims.size(); ++d)
-    if (!sizes[d].IsUninitialized()) x = SetDimensionSize(x, sizes[d], static_cast<int64_t>(d));
+  x = WithSizes(x, sizes);
   return {reversed.empty() ? x : Rev(x, reversed)};
 }
 Outputs OnExpand(Call& c) {

@@ -7,101 +7,6 @@
 namespace krafla::onnx {
 namespace {
 
-// Operators that take arrays of which a dimension has a run-time size, as NonMaxSuppression makes them: XlaBuilder
-// gives their results such dimensions, and they ask for no size.
-constexpr std::string_view kTakeRunTimeSizes[] = {"Abs",
-                                                  "Acos",
-                                                  "Acosh",
-                                                  "Add",
-                                                  "And",
-                                                  "Asin",
-                                                  "Asinh",
-                                                  "Atan",
-                                                  "Atanh",
-                                                  "BitwiseAnd",
-                                                  "BitwiseNot",
-                                                  "BitwiseOr",
-                                                  "Cast",
-                                                  "Ceil",
-                                                  "Celu",
-                                                  "Clip",
-                                                  "Compress",
-                                                  "Concat",
-                                                  "Cos",
-                                                  "Cosh",
-                                                  "Div",
-                                                  "Elu",
-                                                  "Equal",
-                                                  "Erf",
-                                                  "Exp",
-                                                  "Expand",
-                                                  "Flatten",
-                                                  "Floor",
-                                                  "Gather",
-                                                  "GatherND",
-                                                  "Gelu",
-                                                  "Gemm",
-                                                  "Greater",
-                                                  "GreaterOrEqual",
-                                                  "HardSigmoid",
-                                                  "HardSwish",
-                                                  "Identity",
-                                                  "IsInf",
-                                                  "IsNaN",
-                                                  "LeakyRelu",
-                                                  "Less",
-                                                  "LessOrEqual",
-                                                  "Log",
-                                                  "Max",
-                                                  "Min",
-                                                  "Mish",
-                                                  "Mod",
-                                                  "Mul",
-                                                  "Neg",
-                                                  "NonMaxSuppression",
-                                                  "NonZero",
-                                                  "Not",
-                                                  "Or",
-                                                  "Pow",
-                                                  "Range",
-                                                  "Reciprocal",
-                                                  "ReduceMax",
-                                                  "ReduceMin",
-                                                  "ReduceProd",
-                                                  "ReduceSum",
-                                                  "Relu",
-                                                  "Reshape",
-                                                  "RoiAlign",
-                                                  "Round",
-                                                  "ScatterElements",
-                                                  "ScatterND",
-                                                  "Selu",
-                                                  "Shape",
-                                                  "Sigmoid",
-                                                  "Sign",
-                                                  "Sin",
-                                                  "Sinh",
-                                                  "Slice",
-                                                  "Softmax",
-                                                  "Softplus",
-                                                  "Softsign",
-                                                  "Split",
-                                                  "Sqrt",
-                                                  "Squeeze",
-                                                  "Sub",
-                                                  "Sum",
-                                                  "Tan",
-                                                  "Tanh",
-                                                  "TopK",
-                                                  "Transpose",
-                                                  "Unsqueeze",
-                                                  "Where",
-                                                  "Xor"};
-
-// Operators whose results along the first dimension depend on the first operand there alone: of one with a run-time
-// size they make as many as there can be, and the result has that size.
-constexpr std::string_view kByImage[] = {"AveragePool",       "BatchNormalization", "Conv",    "ConvTranspose",
-                                         "GlobalAveragePool", "GlobalMaxPool",      "MaxPool", "Resize"};
 // Operators whose result is no smaller where all their inputs are no smaller, and such that are so for their first
 // input.
 constexpr std::string_view kMonotonic[] = {"Add", "Concat", "Max", "Min", "Sum"};
@@ -139,21 +44,18 @@ void DecideEqual(const Value& a, const Value& b, Value& result) {
   result.literal = std::make_shared<Literal>(Need(Literal::FromBytes(result.shape, out)));
 }
 
-}  // namespace
-
-bool IsByImage(const Node& node) {
-  return node.domain.empty() && std::ranges::find(kByImage, node.op_type) != std::end(kByImage);
-}
 // Only the first dimension has a run-time size.
 bool HasCountedImages(const Shape& shape) {
   return shape.rank() > 0 && shape.IsDynamicDim(0) && !shape.WithDynamicDim(0, false).IsDynamic();
 }
 
-void RefuseRunTimeSizes(const Node& node, const std::vector<const Value*>& inputs) {
-  if (node.domain.empty() && std::ranges::find(kTakeRunTimeSizes, node.op_type) != std::end(kTakeRunTimeSizes)) return;
+}  // namespace
+
+void RefuseRunTimeSizes(const Node& node, OperandSizes takes, const std::vector<const Value*>& inputs) {
+  if (takes == OperandSizes::kTaken) return;
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i] != nullptr && inputs[i]->shape.IsDynamic() &&
-        !(i == 0 && IsByImage(node) && HasCountedImages(inputs[0]->shape)))
+        !(i == 0 && takes == OperandSizes::kImages && HasCountedImages(inputs[0]->shape)))
       Refuse("Input {} ('{}') is {}, of a size that depends on the data, which the operator is not supported for.", i,
              node.inputs[i], inputs[i]->shape.ToString(false));
 }

@@ -11,12 +11,15 @@
 
 namespace krafla::onnx {
 
+// What an operator takes.
+enum class OperandSizes : uint8_t {
+  kKnown,   // arrays without run-time sizes
+  kTaken,   // any: XlaBuilder gives its results such dimensions, and it asks for no size
+  kImages,  // what it makes along the first dimension depends on its first operand there alone, so it makes as many as
+            // there can be, of which there are as many as of these
+};
 // Throws where an operator is not right for what it is given.
-void RefuseRunTimeSizes(const Node& node, const std::vector<const Value*>& inputs);
-
-// The operator runs for as many images, along the first dimension of its first operand, as there can be.
-bool IsByImage(const Node& node);
-bool HasCountedImages(const Shape& shape);  // only the first dimension has a run-time size
+void RefuseRunTimeSizes(const Node& node, OperandSizes takes, const std::vector<const Value*>& inputs);
 
 // The node's results of other inputs, all of them known; nothing where it asks for more work than is done at once.
 using FoldedNode = std::function<std::optional<std::vector<Value>>(const std::vector<const Value*>&)>;

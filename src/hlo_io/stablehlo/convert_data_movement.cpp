@@ -28,12 +28,7 @@ Result<Instruction*> BroadcastInDim(Body& body, Instruction* operand, const Dims
   if (kept.size() != dimensions.size()) { KRAFLA_ASSIGN(operand, AddReshape(*body.computation, operand, kept_dims)); }
   KRAFLA_ASSIGN(Instruction * made, AddBroadcast(*body.computation, operand, result.dims(), std::move(kept)));
   // Of what is repeated along a dimension its run-time size comes from what it meets; the type says that it has one.
-  if (result.IsDynamic() && Shape::Compatible(made->shape(), result.WithStaticDims())) {
-    Shape sized = made->shape();
-    for (int64_t d = 0; d < result.rank(); ++d)
-      if (result.IsDynamicDim(d)) sized = sized.WithDynamicDim(d, true);
-    made->set_shape(std::move(sized));
-  }
+  if (Shape::Compatible(made->shape(), result.WithStaticDims())) made->set_shape(result);
   return made;
 }
 
