@@ -25,6 +25,7 @@ class Tensor:
     shape: tuple[int, ...]
     dtype: np.dtype
     type: str  # krafla's name of the element type: "bf16"
+    dynamic: bool = False  # a dimension of the shape is a bound; a run decides how large it is
 
     def __str__(self) -> str:
         return f"{self.name}: {self.type}[{','.join(map(str, self.shape))}]"
@@ -135,7 +136,7 @@ class Model:
             info_of(self._session.pointer, i, ctypes.byref(info))
             name = self._library.type_name(info.type).decode()
             out.append(Tensor(info.name.decode(errors="replace"), tuple(info.dims[: info.rank]),
-                              dtype_of(name, self._library.type_bytes(info.type)), name))
+                              dtype_of(name, self._library.type_bytes(info.type)), name, info.dynamic != 0))
         return tuple(out)
 
     @property
@@ -221,15 +222,13 @@ class Model:
         """Runs once. Inputs by position or name, as numpy arrays or whatever has __dlpack__; in the memory that they
         have, if it is dense. One array, or a tuple of them; into `out`, if that is given. `timeout` in seconds. Outputs
         whose size depends on the data have the size that they turn out to have."""
-        inputs, results = self._given(args, kwargs), self._results(out)
+        inputs = self._given(args, kwargs)
+        if out is None and any(t.dynamic for t in self.inputs + self.outputs):  # buffers alone say how large they are
+            return self._shaped([buffer.numpy() for buffer in self.run_buffers(*inputs, timeout=timeout)])
+        results = self._results(out)
         options = _abi.RunOptions(timeout_us=self._micros(timeout))
-        try:
-            self._library.session_run(self._session.pointer, self._memory(inputs), len(inputs), self._memory(results),
-                                      len(results), ctypes.byref(options))
-        except _abi.Unimplemented:  # before anything ran: only buffers say how large results are
-            if out is not None:
-                raise
-            results = [buffer.numpy() for buffer in self.run_buffers(*inputs, timeout=timeout)]
+        self._library.session_run(self._session.pointer, self._memory(inputs), len(inputs), self._memory(results),
+                                  len(results), ctypes.byref(options))
         return self._shaped(results)
 
     def submit(self, *args: Any, out: Any = None, timeout: float | None = None, **kwargs: Any) -> Run:
