@@ -15,16 +15,18 @@ constexpr std::size_t kMostParts = 8;        // of a kernel: the device's code f
 
 }  // namespace
 
-bool ModulePlanner::TakesTogether(std::span<const LaunchStep* const> launches) {
+std::optional<LaunchStep> ModulePlanner::Joined(std::span<const LaunchStep* const> launches) {
   const FusionOptions& fusion = options_.fusion;
   std::optional<FusedLaunches> made =
       FuseLaunches(plan_, launches, std::min(fusion.limits.bindings, fusion.buffer_limit));
-  if (!made) return false;
-  const int kernel = KernelNumber(std::move(made->kernel));
+  if (!made) return std::nullopt;
+  LaunchStep out;
+  out.kernel = KernelNumber(std::move(made->kernel));
+  out.bindings = std::move(made->bindings);
   has_unused_kernels_ = true;
-  const auto [known, is_new] = takes_horizontal_.try_emplace(kernel, false);
-  if (is_new) known->second = options_.takes_horizontal(plan_.kernels[static_cast<std::size_t>(kernel)]);
-  return known->second;
+  const auto [known, is_new] = takes_horizontal_.try_emplace(out.kernel, false);
+  if (is_new) known->second = options_.takes_horizontal(plan_.kernels[static_cast<std::size_t>(out.kernel)]);
+  return known->second ? std::optional(std::move(out)) : std::nullopt;
 }
 
 // The launch `first`, and behind it those that go with it, which could as well run before all that stands between.
@@ -53,7 +55,7 @@ std::vector<std::size_t> ModulePlanner::LaunchesWith(const StepList& steps, std:
       if (!std::ranges::contains(out, followed) || !Follows(plan_, *launch, *at(followed))) continue;
     }
     launches.push_back(launch);
-    if (!asks || TakesTogether(launches)) out.push_back(s);
+    if (!asks || Joined(launches)) out.push_back(s);
     else launches.pop_back();
     if (out.size() == kMostParts) break;
   }
@@ -90,19 +92,18 @@ void ModulePlanner::FuseHorizontally(const std::unordered_map<const Instruction*
     double bytes = 0;
     for (const LaunchStep* launch : launches) bytes += plan_.kernels[static_cast<std::size_t>(launch->kernel)].bytes;
     if (bytes < least_bytes) continue;
-    if (!TakesTogether(launches)) {
+    std::optional<LaunchStep> joined = Joined(launches);
+    if (!joined) {
       members = LaunchesWith(steps, s, gone, /*asks=*/true);
       if (members.size() < 2) continue;
       collect();
+      joined = Joined(launches);
     }
-    FusedLaunches made = *FuseLaunches(plan_, launches, options_.fusion.limits.bindings);
-    LaunchStep fused;
+    LaunchStep fused = std::move(*joined);
     fused.instruction = launches.back()->instruction;
     for (const LaunchStep* launch : launches) fused.instruction_count += launch->instruction_count;
     if (PlanLog* log = options_.fusion.log; log != nullptr)
       for (const LaunchStep* launch : launches) log->horizontal[fused.instruction].push_back(launch->instruction);
-    fused.bindings = std::move(made.bindings);
-    fused.kernel = KernelNumber(std::move(made.kernel));
     // What the later ones make is alive from here on.
     const int now = times.at(first->instruction);
     for (const Slice& slice : fused.bindings) {

@@ -213,7 +213,8 @@ class ModulePlanner {
                         StepList& steps);
   std::vector<std::size_t> LaunchesWith(const StepList& steps, std::size_t first, const std::vector<bool>& gone,
                                         bool asks);
-  bool TakesTogether(std::span<const LaunchStep* const> launches);
+  // The launch of all of them, if the device takes them together: its kernel and its bindings.
+  std::optional<LaunchStep> Joined(std::span<const LaunchStep* const> launches);
   static std::unordered_map<const Instruction*, int> LaunchTimes(const Scope& scope, std::size_t begin,
                                                                  const StepList& steps);
 
