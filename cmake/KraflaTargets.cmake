@@ -7,6 +7,10 @@ if(CCACHE)
 endif()
 # -O3 costs a third more build time here and gains nothing outside the CPU kernels, which ask for it themselves.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+if(KRAFLA_SANITIZE)
+  # The checks cost more than what -O2 gains, and a batch compiles in half of the time; -g1 names functions and lines.
+  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1 -DNDEBUG")
+endif()
 # Half of a small file's time goes into headers and templates that all files of a room share, so they are compiled
 # in batches (docs/decisions/0010-batches.md). -DCMAKE_UNITY_BUILD=OFF compiles each alone.
 if(NOT DEFINED CMAKE_UNITY_BUILD)
@@ -110,7 +114,8 @@ function(krafla_take_engine target engine)
   endif()
   # The plugin names nothing of the library: whoever opens it looks there.
   target_link_options(${target} PRIVATE LINKER:--no-as-needed)
-  target_link_libraries(${target} PRIVATE libkrafla)
+  # With the flags of a sanitizer, whose runtime has to be the first library that a program loads.
+  target_link_libraries(${target} PRIVATE krafla_flags libkrafla)
   get_target_property(type ${target} TYPE)
   set(beside "$ORIGIN")
   if(APPLE)
