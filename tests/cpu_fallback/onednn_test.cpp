@@ -12,8 +12,14 @@ namespace {
 
 void Run(const OneDnnProblem& problem, int threads, Array& a, Array& b, Array& result) {
   ThreadPool pool(threads);
-  std::vector<std::byte> scratch(static_cast<std::size_t>(problem.scratch_bytes()) + 64);
-  ASSERT_TRUE(problem.Run(a.data(), b.data(), result.data(), pool, Aligned64(scratch)));
+  std::vector<std::byte> scratch(static_cast<std::size_t>(problem.scratch_bytes()) + 64),
+      kept(static_cast<std::size_t>(problem.kept_bytes()) + 64);
+  const void* read = b.data();
+  if (problem.kept_bytes() > 0) {
+    ASSERT_TRUE(problem.Keep(b.data(), pool, Aligned64(scratch), Aligned64(kept)));
+    if (!problem.reads_b()) read = nullptr;
+  }
+  ASSERT_TRUE(problem.Run(a.data(), read, result.data(), pool, Aligned64(scratch), Aligned64(kept)));
   EXPECT_TRUE(result.MarginsAreUntouched());
 }
 
@@ -60,7 +66,7 @@ void CheckMatmul(uint32_t seed, ElementType type, ElementType result_type) {
 // oneDNN's result, where it takes the problem, beside plain sums.
 void JudgeConvolution(RandomArrays& random, const ConvolutionProblem& p, Array& a, Array& b, Array& to) {
   const int threads = static_cast<int>(random.Pick({1, 3}));
-  const auto problem = MakeOneDnnConvolutions(std::span(&p, 1), threads);
+  const auto problem = MakeOneDnnConvolutions(std::span(&p, 1), threads, /*keeps_kernel=*/random.OneIn(2));
   if (problem == nullptr) return;
   random.Fill(a), random.Fill(b);
   Run(*problem, threads, a, b, to);

@@ -41,11 +41,13 @@ KernelResult MakeAttentionKernel(const plan::KernelPlan& plan, const plan::Atten
                                  const CpuKernelOptions& options) {
   std::vector<std::unique_ptr<CpuKernel>> made;
   std::vector<int64_t> between;
+  CpuKernelOptions of_part = options;
+  of_part.constants.clear();  // which count the bindings of the whole
   for (const plan::KernelPlan& part : plan::PartsOfAttention(plan, body)) {
     between.clear();
     for (std::size_t b = plan.bindings.size(); b < part.bindings.size(); ++b)
       between.push_back(part.bindings[b].byte_size());
-    KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> kernel, CompileKernel(part, options));
+    KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> kernel, CompileKernel(part, of_part));
     made.push_back(std::move(kernel));
   }
   return std::make_unique<AttentionRun>(std::move(made), std::move(between));

@@ -34,7 +34,8 @@ bool IsSmall(const ConvKernel& body) {
 class PiecesConv final : public CpuKernel {
  public:
   // Null: no kernel takes it.
-  static Result<std::unique_ptr<CpuKernel>> Make(const ConvKernel& body, int threads) {
+  static Result<std::unique_ptr<CpuKernel>> Make(const ConvKernel& body, const CpuKernelOptions& options) {
+    const int threads = options.threads;
     std::unique_ptr<CpuKernel> none;
     if (body.attributes.window.empty() || IsSmall(body)) return none;
     for (const Dims* dims : {&body.input_dims, &body.kernel_dims, &body.output_dims})
@@ -42,6 +43,8 @@ class PiecesConv final : public CpuKernel {
         if (d == 0) return none;
     auto out = std::make_unique<PiecesConv>();
     KRAFLA_ASSIGN(out->epilogue_, Epilogue::Make(body.epilogue, body.accumulate_type, body.output_dims));
+    const auto kernel_binding = At(body.kernel_binding);
+    out->keeps_kernel_ = kernel_binding < options.constants.size() && options.constants[kernel_binding];
     if (!out->ChooseProduct(body, threads)) return none;
     out->input_.binding = body.input_binding;
     out->input_.storage = body.input_type;
@@ -63,12 +66,26 @@ class PiecesConv final : public CpuKernel {
                                          : out->groups_->scratch_bytes();
     out->working_ = take(std::max(working, out->epilogue_.scratch_bytes(threads)));
     out->scratch_bytes_ = size;
+    if (out->onednn_) out->kept_bytes_ = out->onednn_->kept_bytes();
     return std::unique_ptr<CpuKernel>(std::move(out));
   }
 
+  Result<> Keep(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch,
+                std::byte* kept) const override {
+    if (!onednn_->Keep(kernel_.Prepare(bindings, pool, scratch), pool, scratch + working_, kept))
+      return Internal("A kernel of a convolution that oneDNN had accepted could not be put in order.");
+    return {};
+  }
+
   Result<> Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const override {
+    const std::byte* kept = nullptr;
+    if (kept_bytes_ > 0) {
+      kept = bindings.back();
+      bindings = bindings.first(bindings.size() - 1);
+    }
     const std::byte* input = input_.Prepare(bindings, pool, scratch);
-    const std::byte* kernel = kernel_.Prepare(bindings, pool, scratch);
+    const bool reads_kernel = kept_bytes_ == 0 || onednn_->reads_b();
+    const std::byte* kernel = reads_kernel ? kernel_.Prepare(bindings, pool, scratch) : nullptr;
     std::byte* to = scratch + sums_;
     if (writes_result_) {
       to = bindings[At(epilogue_.direct()->binding)];
@@ -80,7 +97,7 @@ class PiecesConv final : public CpuKernel {
       gemm_->Run(input, kernel, to, pool, scratch + working_);
     } else if (groups_) {
       groups_->Run(input, kernel, to, pool, scratch + working_);
-    } else if (!onednn_->Run(input, kernel, to, pool, scratch + working_)) {
+    } else if (!onednn_->Run(input, kernel, to, pool, scratch + working_, kept)) {
       return Internal("A convolution that oneDNN had accepted could not be run.");
     }
     if (!writes_result_) epilogue_.Run(bindings, to, pool, scratch + working_);
@@ -157,7 +174,7 @@ class PiecesConv final : public CpuKernel {
     }
     std::optional<ConvPieces> pieces = CutIntoOrdinary(body, strides, offset, type);
     if (!pieces) return false;
-    if (product == Product::kOneDnn) onednn_ = MakeOneDnnConvolutions(pieces->ordinary, threads);
+    if (product == Product::kOneDnn) onednn_ = MakeOneDnnConvolutions(pieces->ordinary, threads, keeps_kernel_);
     else if (ConvGemm::Takes(pieces->ordinary, body.accumulate_type))
       gemm_.emplace(pieces->ordinary, body.accumulate_type, threads);
     zeros_ = std::move(pieces->zeros);
@@ -169,7 +186,7 @@ class PiecesConv final : public CpuKernel {
   std::optional<ConvGemm> gemm_;
   std::optional<GroupConv> groups_;
   std::vector<TensorView> zeros_;
-  bool writes_result_ = false;
+  bool writes_result_ = false, keeps_kernel_ = false;
   Operand input_, kernel_;
   int64_t sums_ = 0, working_ = 0;
 };
@@ -258,7 +275,7 @@ Result<plan::ReduceKernel> AsReduction(const ConvKernel& body) {
 }  // namespace
 
 KernelResult MakeConvKernel(const plan::KernelPlan& plan, const ConvKernel& body, const CpuKernelOptions& options) {
-  KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> made, PiecesConv::Make(body, options.threads));
+  KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> made, PiecesConv::Make(body, options));
   if (made != nullptr) return made;
   KRAFLA_ASSIGN(plan::ReduceKernel reduction, AsReduction(body));
   return MakeReduceKernel(plan, reduction, options);

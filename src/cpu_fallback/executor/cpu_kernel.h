@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "base/thread_pool.h"
 #include "evaluator/evaluator.h"
@@ -28,6 +29,9 @@ struct CpuKernelOptions {
   // then gives.
   int64_t parts = 1;
   int64_t runs = 1;  // of the kernel in one of its program, roughly: more of them make up for a longer compilation
+  // The bindings that lie in constants of the program, the same ones at each launch, so that a kernel may keep what it
+  // makes of them. None: any binding may be another one each time.
+  std::vector<bool> constants = {};
   // Products with quantised weights may round what they are multiplied with to eight bits (docs/ops.md).
   bool int_dot = false;
 };
@@ -36,6 +40,13 @@ class CpuKernel {
  public:
   virtual ~CpuKernel() = default;
 
+  // What the kernel keeps of its constants, at a 64-byte boundary: Keep makes it once for a launch, and Run takes it as
+  // one more binding, the last. 0: nothing.
+  int64_t kept_bytes() const { return kept_bytes_; }
+  virtual Result<> Keep(std::span<std::byte* const> /*bindings*/, ThreadPool& /*pool*/, std::byte* /*scratch*/,
+                        std::byte* /*kept*/) const {
+    return {};
+  }
   // One pointer a binding of the plan. `scratch`: scratch_bytes() at a 64-byte boundary, contents of no matter.
   virtual Result<> Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const = 0;
   // Adds to `tape` what Run does over buffers that lie at `bindings`, where that is little work for one thread. The
@@ -48,7 +59,7 @@ class CpuKernel {
   bool rounds_vectors() const { return rounds_vectors_; }
 
  protected:
-  int64_t scratch_bytes_ = 0;
+  int64_t scratch_bytes_ = 0, kept_bytes_ = 0;
   bool rounds_vectors_ = false;
 };
 

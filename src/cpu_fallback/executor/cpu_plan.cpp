@@ -46,6 +46,30 @@ std::vector<int64_t> PartsOf(const plan::ProgramPlan& plan) {
   return out;
 }
 
+// The bindings of each kernel that lie in constants at each launch; none of kernels that run in loops, branches or row
+// groups, where others place the bindings.
+std::vector<std::vector<bool>> ConstantsOf(const plan::ProgramPlan& plan) {
+  std::vector<std::vector<bool>> out(plan.kernels.size());
+  std::vector<int64_t> launches(plan.kernels.size(), 0);
+  plan::ForEachLaunch(plan,
+                      [&](const plan::LaunchStep& launch) { ++launches[static_cast<std::size_t>(launch.kernel)]; });
+  for (const plan::Step& step : plan.steps.steps) {
+    const auto* launch = std::get_if<plan::LaunchStep>(&step);
+    if (launch == nullptr) continue;
+    const auto kernel = static_cast<std::size_t>(launch->kernel);
+    --launches[kernel];
+    std::vector<bool>& constants = out[kernel];
+    if (constants.empty()) constants.assign(launch->bindings.size(), true);
+    for (std::size_t i = 0; i < launch->bindings.size(); ++i) {
+      const auto allocation = static_cast<std::size_t>(launch->bindings[i].allocation);
+      if (plan.allocations[allocation].kind != Allocation::Kind::kConstant) constants[i] = false;
+    }
+  }
+  for (std::size_t k = 0; k < out.size(); ++k)
+    if (launches[k] != 0) out[k].clear();
+  return out;
+}
+
 // How often a run of the steps launches each kernel, roughly.
 void CountRuns(const plan::StepList& list, int64_t turns, std::vector<int64_t>& runs) {
   for (const plan::Step& step : list.steps) {
@@ -78,6 +102,7 @@ Result<std::unique_ptr<CpuPlan>> CpuPlan::Create(plan::ProgramPlan plan, const O
 Result<std::unique_ptr<CpuPlan>> CpuPlan::Another(const Options& options) const {
   std::unique_ptr<CpuPlan> out(new CpuPlan(plan_));
   out->kernels_ = kernels_;
+  out->kept_ = kept_;
   out->kernel_threads_ = kernel_threads_;
   KRAFLA_TRY(out->Configure(options));
   return out;
@@ -88,6 +113,7 @@ Result<> CpuPlan::MakeKernels(const Options& options) {
   std::vector<int64_t> runs(plan_->kernels.size(), 0);
   CountRuns(plan_->steps, 1, runs);
   const std::vector<int64_t> parts = PartsOf(*plan_);
+  const std::vector<std::vector<bool>> constants = ConstantsOf(*plan_);
   std::vector<std::size_t> missing;
   for (std::size_t k = 0; k < plan_->kernels.size(); ++k)
     if (kernels_[k] == nullptr || std::holds_alternative<plan::HostKernel>(plan_->kernels[k].body))
@@ -99,6 +125,7 @@ Result<> CpuPlan::MakeKernels(const Options& options) {
   const auto make = [&](std::size_t k) -> Result<> {
     CpuKernelOptions kernel_options{
         .threads = kernel_threads_, .evaluator = options.evaluator, .int_dot = options.int_dot};
+    kernel_options.constants = constants[k];
     kernel_options.runs = std::max<int64_t>(runs[k], 1);
     // One thread runs all kernels of a block.
     if (parts[k] > 1) kernel_options.threads = 1;
@@ -154,7 +181,7 @@ Result<> CpuPlan::Configure(const Options& options) {
         "not have (this process may have {} in all).",
         plan_->arena_size, scratch + block_size_ * kernel_threads_, HostMemoryLimit());
   }
-  bindings_.resize(most_bindings);
+  bindings_.resize(most_bindings + 1);  // and what a kernel keeps
   lane_ = options.evaluator.host != nullptr ? options.evaluator.host->lane : nullptr;
   started_.assign(static_cast<std::size_t>(plan_->exchanges), 0);
   bases_.resize(plan_->allocations.size());
@@ -257,8 +284,34 @@ void CpuPlan::PlaceAliased(std::span<const std::byte* const> arguments, std::spa
 Result<> CpuPlan::Launch(const plan::LaunchStep& step) {
   const auto kernel = static_cast<std::size_t>(step.kernel);
   for (std::size_t i = 0; i < step.bindings.size(); ++i) bindings_[i] = Address(step.bindings[i]);
-  const std::span<std::byte* const> bindings(bindings_.data(), step.bindings.size());
+  std::span<std::byte* const> bindings(bindings_.data(), step.bindings.size());
+  if (kernels_[kernel]->kept_bytes() > 0) {
+    KRAFLA_ASSIGN(bindings_[step.bindings.size()], KeptOf(step, *kernels_[kernel], bindings));
+    bindings = std::span(bindings_.data(), step.bindings.size() + 1);
+  }
   return kernels_[kernel]->Run(bindings, *pool_, scratch_.data());
+}
+
+Result<std::byte*> CpuPlan::KeptOf(const plan::LaunchStep& step, const CpuKernel& kernel,
+                                   std::span<std::byte* const> bindings) {
+  if (const auto found = kept_at_.find(&step); found != kept_at_.end()) return found->second;
+  const std::scoped_lock lock(kept_->making);
+  auto found = kept_->arrays.find(&step);
+  if (found == kept_->arrays.end()) {
+    AlignedBytes kept;
+    try {
+      kept = AlignedBytes(static_cast<std::size_t>(kernel.kept_bytes()), false);
+    } catch (const std::bad_alloc&) {
+      return ResourceExhausted(
+          "The program keeps {} bytes of a constant in the order of a kernel, which the host does "
+          "not have.",
+          kernel.kept_bytes());
+    }
+    KRAFLA_TRY(kernel.Keep(bindings, *pool_, scratch_.data(), kept.data()));
+    KRAFLA_TRY(limit_->Check());  // what was interrupted is no whole array
+    found = kept_->arrays.emplace(&step, std::move(kept)).first;
+  }
+  return kept_at_[&step] = found->second.data();
 }
 
 Result<> CpuPlan::Start(const plan::LaunchStep& step) {

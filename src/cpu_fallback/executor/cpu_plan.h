@@ -77,6 +77,9 @@ class CpuPlan {
   Result<> Await(const plan::AwaitStep& step);
   void Copy(const plan::CopyStep& copy);
   Result<> RunGroup(const plan::RowGroupStep& group);
+  // What the kernel of a launch keeps of its constants: made by the first launch, shared with Another.
+  Result<std::byte*> KeptOf(const plan::LaunchStep& step, const CpuKernel& kernel,
+                            std::span<std::byte* const> bindings);
   // One block, in the memory `block`.
   Result<> RunBlock(const plan::RowGroupStep& group, int64_t number, std::byte* block);
   Result<> MakeTapes();
@@ -86,7 +89,13 @@ class CpuPlan {
   ThreadPool* pool_ = nullptr;
   int kernel_threads_ = 0;  // that the kernels have scratch for
   std::vector<std::shared_ptr<const CpuKernel>> kernels_;
-  uint32_t device_ids_[2] = {0, 0};  // replica, partition
+  struct KeptArrays {
+    std::mutex making;
+    std::unordered_map<const plan::LaunchStep*, AlignedBytes> arrays;
+  };
+  std::shared_ptr<KeptArrays> kept_ = std::make_shared<KeptArrays>();
+  std::unordered_map<const plan::LaunchStep*, std::byte*> kept_at_;  // those that this executable has asked for
+  uint32_t device_ids_[2] = {0, 0};                                  // replica, partition
   AlignedBytes arena_, scratch_;
   // For each thread what a block needs: its arrays (ProgramPlan::block_bytes), then scratch for its kernels.
   AlignedBytes blocks_;

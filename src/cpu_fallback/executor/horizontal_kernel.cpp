@@ -20,8 +20,10 @@ class HorizontalRun final : public CpuKernel {
                            const CpuKernelOptions& options) {
     auto out = std::make_unique<HorizontalRun>();
     const bool in_order = std::ranges::any_of(plan::FollowedParts(body), [](int followed) { return followed >= 0; });
+    CpuKernelOptions of_part = options;
+    of_part.constants.clear();  // which count the bindings of the whole
     for (const plan::KernelPlan& part : plan::PartsOfHorizontal(plan, body)) {
-      KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> kernel, CompileKernel(part, options));
+      KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> kernel, CompileKernel(part, of_part));
       const double ns = std::max(part.bytes * kNanosecondsPerByte, part.flops * kNanosecondsPerFlop);
       const bool is_small = ns < kSharedNanoseconds && !in_order;
       if (is_small) out->small_ns_ += ns;

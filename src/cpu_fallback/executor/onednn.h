@@ -19,8 +19,14 @@ class OneDnnProblem {
   virtual ~OneDnnProblem() = default;
   // Scratch at a 64-byte boundary.
   virtual int64_t scratch_bytes() const = 0;
-  // One run at a time: a second one waits. False where oneDNN reports an error.
-  virtual bool Run(const void* a, const void* b, void* result, ThreadPool& pool, std::byte* scratch) const = 0;
+  // What is kept of a b that never changes, at a 64-byte boundary, and the making of it. The same scratch.
+  virtual int64_t kept_bytes() const = 0;
+  virtual bool reads_b() const = 0;  // in a run, besides
+  virtual bool Keep(const void* b, ThreadPool& pool, std::byte* scratch, std::byte* kept) const = 0;
+  // One run at a time: a second one waits. False where oneDNN reports an error. `kept`: as Keep has made it; of no
+  // matter without kept_bytes().
+  virtual bool Run(const void* a, const void* b, void* result, ThreadPool& pool, std::byte* scratch,
+                   const std::byte* kept = nullptr) const = 0;
 };
 
 // result[..., m, n] = a[..., m, k] * b[..., k, n]; batch dimensions of 1 are repeated. `threads` is the most that will
@@ -32,7 +38,9 @@ std::unique_ptr<OneDnnProblem> MakeOneDnnMatmul(const TensorView& a, const Tenso
 std::unique_ptr<OneDnnProblem> MakeOneDnnMatmul(const GemmProblem& problem, const Dims& result_strides,
                                                 ElementType result_type, int threads);
 
-// All of them, over parts of the same arrays; null where oneDNN is not fast at one of them.
-std::unique_ptr<OneDnnProblem> MakeOneDnnConvolutions(std::span<const ConvolutionProblem> problems, int threads);
+// All of them, over parts of the same arrays; null where oneDNN is not fast at one of them. `keeps_kernel`: b, the
+// kernel, never changes: what oneDNN wants in another order is kept so.
+std::unique_ptr<OneDnnProblem> MakeOneDnnConvolutions(std::span<const ConvolutionProblem> problems, int threads,
+                                                      bool keeps_kernel = false);
 
 }  // namespace krafla::cpu

@@ -377,7 +377,7 @@ void AddMovesOf(Jobs& jobs, Jobs::Phase phase, const Operand& array, const memor
 Place AddKernel(Jobs& jobs, const Operand& kernel, const memory::desc& wanted, int threads) {
   const std::optional<memory::desc> given = Describe(kernel.view);
   if (given && *given == wanted) return kernel.place();
-  const Place place = jobs.Take(static_cast<int64_t>(wanted.get_size()));
+  const Place place = jobs.TakeFor(kernel.place(), static_cast<int64_t>(wanted.get_size()));
   // The layouts of s8 kernels hold sums over the whole of them, too.
   if (kernel.view.type == ElementType::kS8)
     jobs.AddMove(Jobs::Phase::kBefore, kernel.desc(), kernel.place(), wanted, place);
@@ -452,7 +452,8 @@ bool AddAnyLayout(Jobs& jobs, const Convolution& c) {
                                      AnyLayout(c.result.view, result.get_data_type()), c.window);
   if (!TakesIt(d)) return false;
   const auto place = [&](const memory::desc& wanted, const Operand& given) {
-    return wanted == given.desc() ? given.place() : jobs.Take(static_cast<int64_t>(wanted.get_size()));
+    return wanted == given.desc() ? given.place()
+                                  : jobs.TakeFor(given.place(), static_cast<int64_t>(wanted.get_size()));
   };
   const Place a = place(d.src_desc(), c.input), b = place(d.weights_desc(), c.kernel),
               r = place(d.dst_desc(), c.result);
@@ -501,12 +502,13 @@ bool AddProblem(Jobs& jobs, const ConvolutionProblem& problem, int64_t parts, in
 }  // namespace
 }  // namespace onednn
 
-std::unique_ptr<OneDnnProblem> MakeOneDnnConvolutions(std::span<const ConvolutionProblem> problems, int threads) {
+std::unique_ptr<OneDnnProblem> MakeOneDnnConvolutions(std::span<const ConvolutionProblem> problems, int threads,
+                                                      bool keeps_kernel) {
   using namespace onednn;
   try {
     const OneThread one_thread;
     const int64_t parts = threads == 1 ? 1 : CeilDiv(2 * threads, std::max<int64_t>(1, std::ssize(problems)));
-    auto jobs = std::make_unique<Jobs>();
+    auto jobs = std::make_unique<Jobs>(keeps_kernel);
     for (const ConvolutionProblem& p : problems)
       if (!AddProblem(*jobs, p, parts, threads)) return nullptr;
     jobs->Finish(threads);
@@ -518,7 +520,9 @@ std::unique_ptr<OneDnnProblem> MakeOneDnnConvolutions(std::span<const Convolutio
 
 #else
 
-std::unique_ptr<OneDnnProblem> MakeOneDnnConvolutions(std::span<const ConvolutionProblem>, int) { return nullptr; }
+std::unique_ptr<OneDnnProblem> MakeOneDnnConvolutions(std::span<const ConvolutionProblem>, int, bool) {
+  return nullptr;
+}
 
 #endif
 

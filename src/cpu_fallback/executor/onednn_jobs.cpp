@@ -128,9 +128,19 @@ Place Jobs::Take(int64_t bytes) {
   return {Place::Array::kScratch, at};
 }
 
+Place Jobs::TakeFor(const Place& source, int64_t bytes) {
+  if (!keeps_b_ || source.array != Place::Array::kB) return Take(bytes);
+  const int64_t at = kept_;
+  kept_ += RoundUp(bytes, 64);
+  return {Place::Array::kKept, at};
+}
+
 void Jobs::Add(Phase phase, Step step, double nanoseconds, int64_t scratchpad_bytes, bool after_last) {
   PhaseJobs& to = phases_[static_cast<std::size_t>(phase)];
   if (!after_last) to.jobs.emplace_back();
+  const Place* const places = step.places;
+  reads_b_ |= phase != Phase::kKeep && std::any_of(places, places + step.count,
+                                                   [](const Place& place) { return place.array == Place::Array::kB; });
   to.jobs.back().push_back(std::move(step));
   to.nanoseconds += nanoseconds;
   scratchpad_bytes_ = std::max(scratchpad_bytes_, scratchpad_bytes);
@@ -143,6 +153,7 @@ void Jobs::AddMove(Phase phase, const memory::desc& from, Place from_place, cons
   step.scratchpad = memory(d.scratchpad_desc(), Engine(), nullptr);
   step.AddMemory(DNNL_ARG_FROM, from, from_place);
   step.AddMemory(DNNL_ARG_TO, to, to_place);
+  if (to_place.array == Place::Array::kKept) phase = Phase::kKeep;
   Add(phase, std::move(step), static_cast<double>(from.get_size() + to.get_size()) / kBytesPerNanosecond,
       static_cast<int64_t>(d.scratchpad_desc().get_size()));
 }
@@ -186,7 +197,8 @@ void Jobs::AddMoves(Phase phase, const memory::desc& from, Place from_place, con
 
 void Jobs::Clear() {
   for (PhaseJobs& p : phases_) p = {};
-  taken_ = scratchpad_bytes_ = 0;
+  taken_ = scratchpad_bytes_ = kept_ = 0;
+  reads_b_ = false;
 }
 
 void Jobs::Finish(int threads) {
@@ -209,22 +221,36 @@ bool Jobs::RunStep(const Step& step, std::byte* const* arrays, std::byte* scratc
   return dnnl_primitive_execute(step.primitive.get(), stream.get(), step.count + 1, arguments) == dnnl_success;
 }
 
-bool Jobs::Run(const void* a, const void* b, void* result, ThreadPool& pool, std::byte* scratch) const {
+bool Jobs::RunPhase(const PhaseJobs& phase, std::byte* const* arrays, ThreadPool& pool) const {
+  std::atomic<bool> good{true};
+  std::byte* const scratchpads = arrays[static_cast<std::size_t>(Place::Array::kScratch)] + taken_;
+  pool.ParallelParts(static_cast<int64_t>(phase.jobs.size()), phase.nanoseconds,
+                     [&](int64_t begin, int64_t end, int worker) {
+                       const OneThread one_thread;
+                       for (int64_t i = begin; i < end && !IsInterrupted(); ++i)
+                         for (const Step& step : phase.jobs[static_cast<std::size_t>(i)])
+                           if (!RunStep(step, arrays, scratchpads + worker * scratchpad_bytes_))
+                             good.store(false, std::memory_order_relaxed);
+                     });
+  return good.load();
+}
+
+bool Jobs::Keep(const void* b, ThreadPool& pool, std::byte* scratch, std::byte* kept) const {
+  std::lock_guard<std::mutex> lock(in_use_);
+  std::byte* const arrays[] = {nullptr, static_cast<std::byte*>(const_cast<void*>(b)), nullptr, scratch, kept};
+  return RunPhase(phases_[static_cast<std::size_t>(Phase::kKeep)], arrays, pool);
+}
+
+bool Jobs::Run(const void* a, const void* b, void* result, ThreadPool& pool, std::byte* scratch,
+               const std::byte* kept) const {
   std::lock_guard<std::mutex> lock(in_use_);
   std::byte* const arrays[] = {static_cast<std::byte*>(const_cast<void*>(a)),
-                               static_cast<std::byte*>(const_cast<void*>(b)), static_cast<std::byte*>(result), scratch};
-  std::atomic<bool> good{true};
-  for (const PhaseJobs& phase : phases_) {
-    pool.ParallelParts(static_cast<int64_t>(phase.jobs.size()), phase.nanoseconds,
-                       [&](int64_t begin, int64_t end, int worker) {
-                         const OneThread one_thread;
-                         for (int64_t i = begin; i < end && !IsInterrupted(); ++i)
-                           for (const Step& step : phase.jobs[static_cast<std::size_t>(i)])
-                             if (!RunStep(step, arrays, scratch + taken_ + worker * scratchpad_bytes_))
-                               good.store(false, std::memory_order_relaxed);
-                       });
-  }
-  return good.load();
+                               static_cast<std::byte*>(const_cast<void*>(b)), static_cast<std::byte*>(result), scratch,
+                               const_cast<std::byte*>(kept)};
+  bool good = true;
+  for (const Phase phase : {Phase::kBefore, Phase::kCompute, Phase::kAfter})
+    good = RunPhase(phases_[static_cast<std::size_t>(phase)], arrays, pool) && good;
+  return good;
 }
 
 }  // namespace krafla::cpu::onednn

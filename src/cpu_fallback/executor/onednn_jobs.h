@@ -47,18 +47,23 @@ class OneThread {
   int before_;
 };
 
-// Where a memory lies: in one of the arrays of the problem, or in its scratch.
+// Where a memory lies: in one of the arrays of the problem, in its scratch, or in what is kept from run to run.
 struct Place {
-  enum class Array : uint8_t { kA, kB, kResult, kScratch } array = Array::kScratch;
+  enum class Array : uint8_t { kA, kB, kResult, kScratch, kKept } array = Array::kScratch;
   int64_t offset = 0;  // bytes
 };
 
 class Jobs final : public OneDnnProblem {
  public:
+  // `keeps_b`: b never changes, and what is moved out of it is kept.
+  explicit Jobs(bool keeps_b = false) : keeps_b_(keeps_b) {}
+
   // Room in the scratch.
   Place Take(int64_t bytes);
-  // Moves are made before or after the computation, which is the phase between.
-  enum class Phase : uint8_t { kBefore, kCompute, kAfter };
+  // Room for what comes from `source`: where that is b, and is kept, in what is kept.
+  Place TakeFor(const Place& source, int64_t bytes);
+  // Moves are made before or after the computation, which is the phase between; those to what is kept, once.
+  enum class Phase : uint8_t { kKeep, kBefore, kCompute, kAfter };
   // Throws dnnl::error, as do the next two.
   void AddMove(Phase phase, const dnnl::memory::desc& from, Place from_place, const dnnl::memory::desc& to,
                Place to_place);
@@ -83,7 +88,11 @@ class Jobs final : public OneDnnProblem {
   void Finish(int threads);
 
   int64_t scratch_bytes() const override { return scratch_bytes_; }
-  bool Run(const void* a, const void* b, void* result, ThreadPool& pool, std::byte* scratch) const override;
+  int64_t kept_bytes() const override { return kept_; }
+  bool reads_b() const override { return reads_b_; }
+  bool Keep(const void* b, ThreadPool& pool, std::byte* scratch, std::byte* kept) const override;
+  bool Run(const void* a, const void* b, void* result, ThreadPool& pool, std::byte* scratch,
+           const std::byte* kept) const override;
 
  private:
   static constexpr double kFlopsPerNanosecond = 80;
@@ -108,9 +117,11 @@ class Jobs final : public OneDnnProblem {
 
   void Add(Phase phase, Step step, double nanoseconds, int64_t scratchpad_bytes, bool after_last = false);
   bool RunStep(const Step& step, std::byte* const* arrays, std::byte* scratchpad) const;
+  bool RunPhase(const PhaseJobs& phase, std::byte* const* arrays, ThreadPool& pool) const;
 
-  PhaseJobs phases_[3];
-  int64_t taken_ = 0, scratchpad_bytes_ = 0, scratch_bytes_ = 0;
+  bool keeps_b_, reads_b_ = false;
+  PhaseJobs phases_[4];
+  int64_t taken_ = 0, scratchpad_bytes_ = 0, scratch_bytes_ = 0, kept_ = 0;
   mutable std::mutex in_use_;
 };
 
