@@ -188,9 +188,22 @@ template <class F, class D>
 HWY_INLINE hn::Vec<D> EnterAt(D d, const hn::TFromD<D>* at) {
   return F::Enter(d, hn::LoadU(d, at));
 }
+// What is no instruction is many: there they are a function, not repeated at each of the places that call it.
+template <class T>
+inline constexpr bool kHasMaskedLoads =
+    HWY_HAVE_SCALABLE || HWY_MAX_BYTES == 64 || (HWY_TARGET == HWY_AVX2 && sizeof(T) >= 4);
+template <class D>
+HWY_NOINLINE hn::Vec<D> LoadSome(D d, const hn::TFromD<D>* at, std::size_t n) {
+  return hn::LoadN(d, at, n);
+}
 template <class F, class D>
 HWY_INLINE hn::Vec<D> EnterSome(D d, const hn::TFromD<D>* at, std::size_t n) {
-  return F::Enter(d, hn::LoadN(d, at, n));
+  if constexpr (kHasMaskedLoads<hn::TFromD<D>>) return F::Enter(d, hn::LoadN(d, at, n));
+  else return F::Enter(d, LoadSome(d, at, n));
+}
+template <class D>
+HWY_NOINLINE void StoreSome(hn::Vec<D> v, D d, hn::TFromD<D>* at, std::size_t n) {
+  hn::StoreN(v, d, at, n);
 }
 
 // kVectors of the columns that follow each other every n elements; at least two rows, of each plane.
@@ -257,7 +270,7 @@ void ReduceColumns(const void* in, RowPlanes planes, int64_t row_count, int64_t 
       for (int64_t p = 0; p < planes.count; ++p)
         for (std::size_t r = 0; r < rows; ++r)
           s = F::Do(d, s, EnterSome<F>(d, a + p * planes.stride + r * n + c, left));
-      hn::StoreN(F::Leave(d, s), d, to + c, left);
+      StoreSome(F::Leave(d, s), d, to + c, left);
     }
     return;
   }
@@ -267,9 +280,8 @@ void ReduceColumns(const void* in, RowPlanes planes, int64_t row_count, int64_t 
     c += kVectors * lanes;
   };
   for (std::size_t left = n / lanes; left > 0; left = (n - c) / lanes) {
-    if (left == 4 || left >= 6) fold.template operator()<4>();
-    else if (left == 3 || left == 5) fold.template operator()<3>();
-    else if (left == 2) fold.template operator()<2>();
+    if (left >= 4) fold.template operator()<4>();
+    else if (left >= 2) fold.template operator()<2>();
     else fold.template operator()<1>();
   }
   for (; c < n; c += lanes) {
@@ -284,8 +296,14 @@ void ReduceColumns(const void* in, RowPlanes planes, int64_t row_count, int64_t 
       }
       if (r < rows) s = F::Do(d, s, EnterSome<F>(d, plane + r * n, left));
     }
-    hn::StoreN(F::Leave(d, F::Do(d, EnterSome<F>(d, to + c, left), F::Do(d, s, t))), d, to + c, left);
+    StoreSome(F::Leave(d, F::Do(d, EnterSome<F>(d, to + c, left), F::Do(d, s, t))), d, to + c, left);
   }
+}
+
+// The same of operations that know no numbers, of values of so many bytes.
+template <class F, int kBytes>
+void ReduceColumnsOfBits(const void* in, RowPlanes planes, int64_t rows, int64_t columns, void* accumulator) {
+  ReduceColumns<uint8_t, F>(in, {planes.count, planes.stride * kBytes}, rows, columns * kBytes, accumulator);
 }
 
 }  // namespace krafla::cpu::HWY_NAMESPACE

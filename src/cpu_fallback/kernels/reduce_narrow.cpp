@@ -15,6 +15,10 @@ template <class T, class F>
 ReduceOps PickNarrow() {
   return {&ReduceRows<T, F>, &ReduceColumns<T, F>, nullptr, 0};
 }
+template <class T, template <class> class F>
+ReduceOps PickNarrowBits() {
+  return {&ReduceRows<T, F<T>>, &ReduceColumnsOfBits<F<uint8_t>, sizeof(T)>, nullptr, 0};
+}
 // Sums keep the low bits that they would have in any wider type.
 template <class Unsigned>
 ReduceOps FindOfNarrowIntegers(plan::Reduction::Kind kind, bool is_signed) {
@@ -25,8 +29,8 @@ ReduceOps FindOfNarrowIntegers(plan::Reduction::Kind kind, bool is_signed) {
       return is_signed ? PickNarrow<Signed, MaxOp<Signed>>() : PickNarrow<Unsigned, MaxOp<Unsigned>>();
     case plan::Reduction::Kind::kMin:
       return is_signed ? PickNarrow<Signed, MinOp<Signed>>() : PickNarrow<Unsigned, MinOp<Unsigned>>();
-    case plan::Reduction::Kind::kAnd: return PickNarrow<Unsigned, AndOp<Unsigned>>();
-    case plan::Reduction::Kind::kOr: return PickNarrow<Unsigned, OrOp<Unsigned>>();
+    case plan::Reduction::Kind::kAnd: return PickNarrowBits<Unsigned, AndOp>();
+    case plan::Reduction::Kind::kOr: return PickNarrowBits<Unsigned, OrOp>();
     case plan::Reduction::Kind::kProduct:
     case plan::Reduction::Kind::kOther: return {};
   }
@@ -44,10 +48,10 @@ ReduceOps FindOfPred(plan::Reduction::Kind kind) {
   switch (kind) {
     case plan::Reduction::Kind::kSum:
     case plan::Reduction::Kind::kMax:
-    case plan::Reduction::Kind::kOr: return PickNarrow<uint8_t, OrOp<uint8_t>>();
+    case plan::Reduction::Kind::kOr: return PickNarrowBits<uint8_t, OrOp>();
     case plan::Reduction::Kind::kProduct:
     case plan::Reduction::Kind::kMin:
-    case plan::Reduction::Kind::kAnd: return PickNarrow<uint8_t, AndOp<uint8_t>>();
+    case plan::Reduction::Kind::kAnd: return PickNarrowBits<uint8_t, AndOp>();
     case plan::Reduction::Kind::kOther: return {};
   }
   return {};

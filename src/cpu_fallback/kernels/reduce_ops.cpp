@@ -97,6 +97,11 @@ ReduceOps Pick() {
   return {&ReduceRows<T, F>, &ReduceColumns<T, F>, &ReduceTiles<T, F>,
           static_cast<int>(hn::Lanes(hn::ScalableTag<T>()))};
 }
+template <class T, template <class> class F>
+ReduceOps PickBits() {
+  return {&ReduceRows<T, F<T>>, &ReduceColumnsOfBits<F<uint8_t>, sizeof(T)>, &ReduceTiles<T, F<T>>,
+          static_cast<int>(hn::Lanes(hn::ScalableTag<T>()))};
+}
 template <class T>
 ReduceOps FindExtremum(plan::Reduction::Kind kind) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -134,8 +139,8 @@ ReduceOps FindInteger(plan::Reduction::Kind kind, bool is_signed) {
     case plan::Reduction::Kind::kMax:
     case plan::Reduction::Kind::kMin:
       return is_signed ? FindExtremum<std::make_signed_t<Unsigned>>(kind) : FindExtremum<Unsigned>(kind);
-    case plan::Reduction::Kind::kAnd: return Pick<Unsigned, AndOp<Unsigned>>();
-    case plan::Reduction::Kind::kOr: return Pick<Unsigned, OrOp<Unsigned>>();
+    case plan::Reduction::Kind::kAnd: return PickBits<Unsigned, AndOp>();
+    case plan::Reduction::Kind::kOr: return PickBits<Unsigned, OrOp>();
     case plan::Reduction::Kind::kOther: return {};
   }
   return {};
