@@ -16,6 +16,10 @@ XlaOp Call::In(std::size_t i) {
   if (!ops_[i].valid()) ops_[i] = Importer::Materialize(b, value);
   return ops_[i];
 }
+const Dequantised* Call::MadeOf(std::size_t i) const {
+  return most_elements_ >= 0 || !Has(i) ? nullptr : inputs_[i]->made_of.get();
+}
+XlaOp Call::OpOf(const Value& value) { return Importer::Materialize(b, value); }
 const Shape& Call::ShapeOf(std::size_t i) const { return ValueOf(i).shape; }
 const Literal& Call::Known(std::size_t i, std::string_view what) const {
   const Value& value = ValueOf(i);

@@ -41,6 +41,8 @@ using Outputs = std::vector<XlaOp>;
 // Thrown where a node is computed at once, and asks for what is not known or is too large.
 struct NotKnown {};
 
+struct Dequantised;
+
 // A value of the graph: known while importing, or an op of the program.
 struct Value {
   Shape shape;
@@ -49,6 +51,13 @@ struct Value {
   bool failed = false;  // what makes it was refused
   // Of integers that are not known because they are made of run-time sizes: what they are at least and at most.
   std::shared_ptr<const Literal> least, most;
+  std::shared_ptr<const Dequantised> made_of;  // where DequantizeLinear makes it
+};
+// The inputs of a DequantizeLinear without blocks.
+struct Dequantised {
+  Value value, scale;
+  std::optional<Value> zero;
+  int64_t axis = 1;
 };
 
 class Call {
@@ -76,6 +85,9 @@ class Call {
   const Shape& ShapeOf(std::size_t i) const;
   ElementType TypeOf(std::size_t i) const { return ShapeOf(i).element_type(); }
   const Value& ValueOf(std::size_t i) const;
+  // What DequantizeLinear makes the input of; null for other inputs, and where the node is computed with at once.
+  const Dequantised* MadeOf(std::size_t i) const;
+  XlaOp OpOf(const Value& value);
   bool IsKnown(std::size_t i) const { return Has(i) && inputs_[i]->literal != nullptr; }
   // What has to be known while importing. `what`: "the shape", for the message.
   const Literal& Known(std::size_t i, std::string_view what) const;
@@ -152,8 +164,12 @@ enum class Fold : uint8_t { kSum, kProduct, kMax, kMin };
 XlaOp ReduceBy(Fold fold, XlaOp x, std::span<const int64_t> axes, bool keep_dims);
 XlaOp MeanOf(XlaOp x, std::span<const int64_t> axes, bool keep_dims);
 XlaOp SoftmaxOver(XlaOp x, int64_t axis, bool log);
-XlaOp ThroughU8(XlaOp x);  // f32 to u8 as DynamicQuantizeLinear does, and back
+XlaOp SoftmaxOf(XlaOp x, int64_t axis, int64_t opset, bool log);  // as Softmax of that opset (ops_reduce.cpp)
+XlaOp AveragePoolOf(Call& c, XlaOp x);                            // as the node's attributes say (ops_conv.cpp)
+XlaOp ThroughU8(XlaOp x);                                         // f32 to u8 as DynamicQuantizeLinear does, and back
 XlaOp MatMulOf(XlaOp a, XlaOp b, std::optional<ElementType> sum_type = std::nullopt);  // NumPy's matmul
+// As the node's attributes say (ops_conv.cpp). `fill`: what lies around x; zeros.
+XlaOp ConvolutionOf(Call& c, XlaOp x, XlaOp w, std::optional<ElementType> type, XlaOp fill = XlaOp());
 XlaOp TransposeTo(XlaOp x, std::span<const int64_t> permutation);
 XlaOp MoveAxis(XlaOp x, int64_t from, int64_t to);
 // Elements along `axis` at known places.

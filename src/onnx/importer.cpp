@@ -223,6 +223,59 @@ void Importer::Fail(const Node& node, Scope& scope) {
     if (!output.empty()) (scope.values[output] = Value()).failed = true;
 }
 
+namespace {
+std::shared_ptr<const Dequantised> OperandsOfDequantize(const Node& node, const std::vector<const Value*>& inputs) {
+  const auto number = [&](std::string_view name, int64_t otherwise) {
+    const auto found = std::ranges::find(node.attributes, name, &Attribute::name);
+    return found != node.attributes.end() ? found->i : otherwise;
+  };
+  if (number("block_size", 0) != 0 || inputs.size() < 2 || inputs[0] == nullptr || inputs[1] == nullptr) return nullptr;
+  Dequantised out{.value = *inputs[0], .scale = *inputs[1], .zero = std::nullopt, .axis = number("axis", 1)};
+  if (inputs.size() > 2 && inputs[2] != nullptr) out.zero = *inputs[2];
+  return std::make_shared<const Dequantised>(std::move(out));
+}
+
+// The order in which each node follows what makes its inputs, as near to the given order as can be. Empty where that is
+// the given order, as ONNX asks for; converters to f16 write others, which ONNX Runtime takes.
+std::vector<std::size_t> OrderOf(const std::vector<Node>& nodes) {
+  std::map<std::string_view, std::size_t> makers;
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    for (const std::string& output : nodes[i].outputs)
+      if (!output.empty()) makers.emplace(output, i);
+  std::vector<std::vector<std::size_t>> users(nodes.size());
+  std::vector<std::size_t> waits(nodes.size(), 0);
+  bool is_ordered = true;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    std::vector<std::string> names = nodes[i].inputs;
+    for (const Attribute& attribute : nodes[i].attributes)
+      if (attribute.g != nullptr) CollectUses(*attribute.g, {}, names);
+    for (const std::string& name : names) {
+      const auto maker = makers.find(name);
+      if (maker == makers.end()) continue;
+      is_ordered = is_ordered && maker->second < i;
+      users[maker->second].push_back(i);
+      ++waits[i];
+    }
+  }
+  if (is_ordered) return {};
+  std::set<std::size_t> ready;
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    if (waits[i] == 0) ready.insert(i);
+  std::vector<std::size_t> order;
+  while (!ready.empty()) {
+    const std::size_t next = *ready.begin();
+    ready.erase(ready.begin());
+    order.push_back(next);
+    for (const std::size_t user : users[next])
+      if (--waits[user] == 0) ready.insert(user);
+  }
+  // What waits for itself comes last, and is refused there.
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    if (waits[i] != 0) order.push_back(i);
+  return order;
+}
+}  // namespace
+
 void Importer::EmitNode(const Node& node, Scope& scope) {
   if (++emitted_ > kMaxNodes) Refuse("The model unfolds to more than {} nodes.", kMaxNodes);
   std::vector<const Value*> inputs;
@@ -250,6 +303,7 @@ void Importer::EmitNode(const Node& node, Scope& scope) {
   RefuseRunTimeSizes(node, row->sizes, inputs);
   scope.builder->SetOpMetadata({.op_type = FullName(node), .op_name = node.name, .source_file = {}, .source_line = 0});
   std::vector<Value> results = RunOperator(node, version, row->function, row->sizes, inputs, scope);
+  if (node.op_type == "DequantizeLinear" && !results.empty()) results[0].made_of = OperandsOfDequantize(node, inputs);
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i].empty()) continue;
     const bool is_there = i < results.size() && (results[i].literal != nullptr || !results[i].op.IsUninitialized());
@@ -259,7 +313,9 @@ void Importer::EmitNode(const Node& node, Scope& scope) {
 }
 
 void Importer::EmitNodes(const std::vector<Node>& nodes, Scope& scope, bool is_main) {
-  for (const Node& node : nodes) {
+  const std::vector<std::size_t> order = OrderOf(nodes);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const Node& node = nodes[order.empty() ? i : order[i]];
     std::optional<Status> failure;
     try {
       EmitNode(node, scope);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "onnx/call.h"
+#include "onnx/quantised.h"
 
 namespace krafla::onnx {
 namespace {
@@ -57,15 +57,37 @@ XlaOp AddBias(Call& c, std::size_t input, XlaOp y) {
 
 }  // namespace
 
-XlaOp ConvolutionOf(Call& c, XlaOp x, XlaOp w, std::optional<ElementType> type) {
+XlaOp ConvolutionOf(Call& c, XlaOp x, XlaOp w, std::optional<ElementType> type, XlaOp fill) {
   const Ints dims = DimsOf(x), kernel = DimsOf(w);
   if (kernel.size() != dims.size() || dims.size() < 3)
     Reject("It convolves {} and {} dimensions.", dims.size(), kernel.size());
-  const Window window = ReadWindow(c, dims, Ints(kernel.begin() + 2, kernel.end()));
+  Window window = ReadWindow(c, dims, Ints(kernel.begin() + 2, kernel.end()));
+  if (!fill.IsUninitialized() && std::ranges::any_of(window.padding, [](auto p) { return p != std::pair(0L, 0L); })) {
+    Padding2 all(2);
+    all.insert(all.end(), window.padding.begin(), window.padding.end());
+    x = PadWith(x, fill, all);
+    window.padding.assign(window.padding.size(), {0, 0});
+  }
   return ConvGeneralDilated(x, w, window.strides, window.padding, Ints(window.size.size(), 1), window.dilations,
                             Numbers(window.size.size()), c.Int("group", 1), 1, nullptr, type);
 }
-Outputs OnConv(Call& c) { return {AddBias(c, 2, ConvolutionOf(c, c.In(0), c.In(1), std::nullopt))}; }
+Outputs OnConv(Call& c) {
+  std::optional<XlaOp> y = ProductOfQuantised(c, 0, 1, IntegerConvolution);
+  if (!y) y = ConvolutionOf(c, c.In(0), c.In(1), std::nullopt);
+  return {AddBias(c, 2, *y)};
+}
+// com.microsoft: besides, Z is added, and an activation follows.
+Outputs OnFusedConv(Call& c) {
+  XlaOp y = OnConv(c)[0];
+  if (c.Has(3)) y = Add(y, c.In(3));
+  const std::string activation = c.Text("activation", "");
+  if (activation.empty()) return {y};
+  const std::vector<float> given = c.Floats("activation_params").value_or(std::vector<float>());
+  const auto number = [&](std::size_t i, double otherwise) { return i < given.size() ? double{given[i]} : otherwise; };
+  if (activation == "Clip") return {ClampTo(y, number(0, -INFINITY), number(1, INFINITY))};
+  const bool is_hard = activation == "HardSigmoid";
+  return {ActivationOf(activation, number(0, is_hard ? 0.2F : 0.01F), number(1, 0.5), y)};
+}
 Outputs OnConvTranspose(Call& c) {
   const XlaOp x = c.In(0);
   XlaOp w = c.In(1);
@@ -182,8 +204,7 @@ Outputs OnMaxPool(Call& c) {
       Ints(w.size.size(), 1), w.dilations, w.padding);
   return {GetTupleElement(both, 0), GetTupleElement(both, 1)};
 }
-Outputs OnAveragePool(Call& c) {
-  const XlaOp x = c.In(0);
+XlaOp AveragePoolOf(Call& c, XlaOp x) {
   const Ints dims = DimsOf(x);
   const ElementType type = TypeOf(x), work = IsSmallFloat(type) ? F32 : type;
   const FullWindow w = Full(ReadWindow(c, dims, KernelShape(c)), dims);
@@ -191,7 +212,7 @@ Outputs OnAveragePool(Call& c) {
   const bool with_padding = c.Int("count_include_pad", 0) != 0;
   const bool is_even = std::ranges::all_of(w.padding, [](auto p) { return p.first == 0 && p.second == 0; }) ||
                        (with_padding && w.padding == w.given);
-  if (is_even) return {Convert(Div(sum, Like(sum, static_cast<double>(Volume(w.size)))), type)};
+  if (is_even) return Convert(Div(sum, Like(sum, static_cast<double>(Volume(w.size)))), type);
   // How many elements a window has: of ones, a small array without batch and channels.
   Ints small = dims;
   small[0] = small[1] = 1;
@@ -203,8 +224,9 @@ Outputs OnAveragePool(Call& c) {
       counted.padding[i] = {0, w.padding[i].second - w.given[i].second};
   }
   const XlaOp count = Pooled(ones, Zero(c.b, work), Adder(work), counted);
-  return {Convert(Div(sum, BroadcastTo(count, DimsOf(sum))), type)};
+  return Convert(Div(sum, BroadcastTo(count, DimsOf(sum))), type);
 }
+Outputs OnAveragePool(Call& c) { return {AveragePoolOf(c, c.In(0))}; }
 Outputs OnLpPool(Call& c) {
   const XlaOp x = c.In(0);
   const Ints dims = DimsOf(x);

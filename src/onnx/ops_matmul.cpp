@@ -4,18 +4,40 @@
 #include <cmath>
 #include <map>
 
-#include "onnx/call.h"
+#include "onnx/quantised.h"
 
 namespace krafla::onnx {
 
-Outputs OnMatMul(Call& c) { return {MatMulOf(c.In(0), c.In(1))}; }
+XlaOp TransposedIf(XlaOp x, bool transposes) {
+  const int64_t rank = RankOf(x);
+  return transposes && rank >= 2 ? MoveAxis(x, rank - 1, rank - 2) : x;
+}
+Bytes TransposedIf(const Bytes& x, bool transposes) {
+  return transposes ? Bytes{.values = TransposedIf(x.values, true), .zero = x.zero, .known = nullptr} : x;
+}
+
+Outputs OnMatMul(Call& c) {
+  const int64_t rank = c.ShapeOf(0).rank(), rank_b = c.ShapeOf(1).rank();
+  if (rank >= 2 && rank_b >= 2)
+    if (auto y = ProductOfQuantised(c, rank_b - 1, std::max(rank, rank_b) - 1,
+                                    [](Call&, const Bytes& a, const Bytes& b) { return IntegerMatMul(a, b); }))
+      return {*y};
+  return {MatMulOf(c.In(0), c.In(1))};
+}
 Outputs OnGemm(Call& c) {
-  XlaOp a = c.In(0), b = c.In(1);
-  if (RankOf(a) != 2 || RankOf(b) != 2) Reject("Gemm takes matrices.");
-  DotDimensionNumbers numbers;
-  numbers.lhs_contracting_dimensions = {c.Int("transA", 0) != 0 ? 0 : 1};
-  numbers.rhs_contracting_dimensions = {c.Int("transB", 0) != 0 ? 1 : 0};
-  XlaOp y = DotGeneral(a, b, numbers);
+  if (c.ShapeOf(0).rank() != 2 || c.ShapeOf(1).rank() != 2) Reject("Gemm takes matrices.");
+  const bool turns_a = c.Int("transA", 0) != 0, turns_b = c.Int("transB", 0) != 0;
+  std::optional<XlaOp> product =
+      ProductOfQuantised(c, turns_b ? 0 : 1, 1, [](Call& call, const Bytes& a, const Bytes& b) {
+        return IntegerMatMul(TransposedIf(a, call.Int("transA", 0) != 0), TransposedIf(b, call.Int("transB", 0) != 0));
+      });
+  if (!product) {
+    DotDimensionNumbers numbers;
+    numbers.lhs_contracting_dimensions = {turns_a ? 0 : 1};
+    numbers.rhs_contracting_dimensions = {turns_b ? 1 : 0};
+    product = DotGeneral(c.In(0), c.In(1), numbers);
+  }
+  XlaOp y = *product;
   const double alpha = c.Float("alpha", 1), beta = c.Float("beta", 1);
   if (alpha != 1) y = Mul(y, Like(y, alpha));
   if (!c.Has(2) || beta == 0) return {y};
@@ -23,14 +45,20 @@ Outputs OnGemm(Call& c) {
   if (beta != 1) summand = Mul(summand, Like(summand, beta));
   return {Add(y, BroadcastTo(summand, DimsOf(y)))};
 }
+// com.microsoft: an activation follows.
+Outputs OnFusedGemm(Call& c) {
+  const XlaOp y = OnGemm(c)[0];
+  const std::string activation = c.Text("activation", "");
+  if (activation.empty()) return {y};
+  const bool is_hard = activation == "HardSigmoid";
+  return {ActivationOf(activation, c.Float("activation_alpha", is_hard ? 0.2F : 0.01F), c.Float("activation_beta", 0.5),
+                       y)};
+}
 // com.microsoft.FusedMatMul: matrices may come transposed, the product is scaled.
 Outputs OnFusedMatMul(Call& c) {
   if (c.Int("transBatchA", 0) != 0 || c.Int("transBatchB", 0) != 0) Refuse("Transposed batches are not supported.");
-  auto flipped = [](XlaOp x, bool flip) {
-    const int64_t rank = RankOf(x);
-    return flip && rank >= 2 ? MoveAxis(x, rank - 1, rank - 2) : x;
-  };
-  const XlaOp y = MatMulOf(flipped(c.In(0), c.Int("transA", 0) != 0), flipped(c.In(1), c.Int("transB", 0) != 0));
+  const XlaOp y =
+      MatMulOf(TransposedIf(c.In(0), c.Int("transA", 0) != 0), TransposedIf(c.In(1), c.Int("transB", 0) != 0));
   const double alpha = c.Float("alpha", 1);
   return {alpha == 1 ? y : Mul(y, Like(y, alpha))};
 }
@@ -209,136 +237,6 @@ Outputs OnDet(Call& c) {
     x = SliceInDim(less, 1, m, 1, 2);
   }
   return {Reshape(det, Ints(dims.begin(), dims.end() - 2))};
-}
-
-namespace {
-// [B, L, H * D] as [B, H, L, D].
-XlaOp SplitHeads(XlaOp x, int64_t heads) {
-  const Ints d = DimsOf(x);
-  if (d.size() != 3 || heads <= 0 || d[2] % heads != 0) Reject("{} heads of {} dimensions.", heads, d.size());
-  return Transpose(Reshape(x, {d[0], d[1], heads, d[2] / heads}), {0, 2, 1, 3});
-}
-XlaOp RepeatHeads(XlaOp x, int64_t heads) {
-  const Ints d = DimsOf(x);
-  if (d[1] == heads) return x;
-  if (d[1] <= 0 || heads % d[1] != 0) Reject("{} heads share {} heads of keys.", heads, d[1]);
-  const int64_t each = heads / d[1];
-  return Reshape(BroadcastInDim(x, {d[0], d[1], each, d[2], d[3]}, {0, 1, 3, 4}), {d[0], heads, d[2], d[3]});
-}
-// The scores [B, H, L, S] with the mask, the causal order and the ends of padded keys.
-XlaOp Masked(Call& c, XlaOp score) {
-  const Ints ds = DimsOf(score);
-  const ElementType type = TypeOf(score);
-  const XlaOp none = BroadcastTo(Lowest(c.b, type), ds);
-  const Shape index = MakeShape(S64, ds);
-  if (c.Has(3)) {
-    XlaOp mask = c.In(3);
-    const Ints dm = DimsOf(mask);
-    if (TypeOf(mask) == PRED) mask = Select(mask, BroadcastTo(Zero(c.b, type), dm), BroadcastTo(Lowest(c.b, type), dm));
-    if (!dm.empty() && dm.back() < ds[3]) {
-      std::vector<std::pair<int64_t, int64_t>> padding(dm.size());
-      padding.back() = {0, ds[3] - dm.back()};
-      mask = PadWith(mask, Lowest(c.b, type), padding);
-    }
-    score = Add(score, BroadcastTo(mask, ds));
-  }
-  XlaOp ends;
-  if (c.Has(6)) {
-    ends = BroadcastInDim(Convert(c.In(6), S64), ds, {0});
-    score = Select(Lt(Iota(c.b, index, 3), ends), score, none);
-  }
-  const bool is_causal = c.Int("is_causal", 0) != 0;
-  const int64_t left = c.Int("left_window_size", -1), right = c.Int("right_window_size", -1);  // since opset 25
-  if (left < -1 || right < -1) Reject("A window of {} and {} positions.", left, right);
-  if (!is_causal && left < 0 && right < 0) return score;
-  const XlaOp rows = Iota(c.b, index, 2), columns = Iota(c.b, index, 3);
-  const int64_t past = c.Has(4) ? c.ShapeOf(4).dim(2) : 0;
-  const XlaOp offset =
-      c.Has(6) ? Sub(ends, Like(ends, static_cast<double>(ds[2]))) : Filled(c.b, S64, ds, static_cast<double>(past));
-  const XlaOp place = Add(rows, offset);
-  if (is_causal) score = Select(Le(columns, place), score, none);
-  if (left >= 0) score = Select(Le(Sub(place, columns), Filled(c.b, S64, ds, static_cast<double>(left))), score, none);
-  if (right >= 0)
-    score = Select(Le(Sub(columns, place), Filled(c.b, S64, ds, static_cast<double>(right))), score, none);
-  return score;
-}
-}  // namespace
-// Since opset 23.
-Outputs OnAttention(Call& c) {
-  XlaOp q = c.In(0), k = c.In(1), v = c.In(2);
-  const ElementType type = TypeOf(q);
-  const bool flat = RankOf(q) == 3;
-  if (flat) {
-    q = SplitHeads(q, c.Int("q_num_heads"));
-    k = SplitHeads(k, c.Int("kv_num_heads"));
-    v = SplitHeads(v, c.Int("kv_num_heads"));
-  }
-  if (RankOf(q) != 4 || RankOf(k) != 4 || RankOf(v) != 4) Reject("Attention takes arrays of 3 or 4 dimensions.");
-  if (c.Has(4)) k = ConcatInDim(c.b, {c.In(4), k}, 2);
-  if (c.Has(5)) v = ConcatInDim(c.b, {c.In(5), v}, 2);
-  const XlaOp present_key = k, present_value = v;
-  const Ints dq = DimsOf(q);
-  k = RepeatHeads(k, dq[1]);
-  v = RepeatHeads(v, dq[1]);
-  const double scale = c.Float("scale", 1 / std::sqrt(static_cast<double>(dq[3])));
-  const double root = std::sqrt(scale);
-  XlaOp score = MatMulOf(Mul(q, Like(q, root)), MoveAxis(Mul(k, Like(k, root)), 3, 2));
-  const Ints ds = DimsOf(score);
-  XlaOp matched[4];  // what the fourth result may be asked to show
-  matched[0] = score;
-  const double cap = c.Float("softcap", 0);
-  if (cap != 0) score = Mul(Tanh(Div(score, Like(score, cap))), Like(score, cap));
-  matched[1] = score;
-  score = Masked(c, score);
-  matched[2] = score;
-  const ElementType work = IsSmallFloat(type) ? F32 : type;
-  // A row that sees nothing gives zeros.
-  const XlaOp seen = Gt(ReduceBy(Fold::kMax, score, Ints{3}, true), Lowest(c.b, type));
-  const XlaOp shares = Convert(SoftmaxOver(Convert(score, work), 3, false), type);
-  score = Select(BroadcastTo(seen, ds), shares, BroadcastTo(Zero(c.b, type), ds));
-  matched[3] = score;
-  XlaOp y = MatMulOf(score, v);
-  if (flat) {
-    const Ints dy = DimsOf(y);
-    y = Reshape(Transpose(y, {0, 2, 1, 3}), {dy[0], dy[2], dy[1] * dy[3]});
-  }
-  const int64_t mode = c.Int("qk_matmul_output_mode", 0);
-  if (mode < 0 || mode > 3) Reject("An output mode of {}.", mode);
-  return {y, present_key, present_value, matched[mode]};
-}
-Outputs OnRotaryEmbedding(Call& c) {
-  XlaOp x = c.In(0);
-  const Ints given = DimsOf(x);
-  const bool flat = given.size() == 3;
-  if (flat) x = SplitHeads(x, c.Int("num_heads"));
-  const Ints d = DimsOf(x);  // B, H, L, D
-  if (d.size() != 4) Reject("RotaryEmbedding takes arrays of 3 or 4 dimensions.");
-  const int64_t named = c.Int("rotary_embedding_dim", 0), width = named == 0 ? d[3] : named, half = width / 2;
-  if (width <= 0 || width > d[3]) Reject("It turns {} of {} elements.", width, d[3]);
-  const bool interleaved = c.Int("interleaved", 0) != 0;
-  auto table = [&](std::size_t i) {
-    XlaOp t = c.In(i);
-    if (c.Has(3)) t = TakeAlong(t, c.In(3), 0);
-    t = SliceInDim(t, 0, half, 1, RankOf(t) - 1);
-    return BroadcastInDim(t, {d[0], d[1], d[2], half}, {0, 2, 3});
-  };
-  const XlaOp cosine = table(1), sine = table(2), turned = SliceInDim(x, 0, width, 1, 3);
-  XlaOp a, b;
-  if (interleaved) {
-    a = SliceInDim(turned, 0, width, 2, 3);
-    b = SliceInDim(turned, 1, width, 2, 3);
-  } else {
-    a = SliceInDim(turned, 0, half, 1, 3);
-    b = SliceInDim(turned, half, width, 1, 3);
-  }
-  const XlaOp real = Sub(Mul(cosine, a), Mul(sine, b)), imaginary = Add(Mul(sine, a), Mul(cosine, b));
-  XlaOp y;
-  if (interleaved) {
-    const Ints one = {d[0], d[1], d[2], half, 1};
-    y = Reshape(ConcatInDim(c.b, {Reshape(real, one), Reshape(imaginary, one)}, 4), {d[0], d[1], d[2], width});
-  } else y = ConcatInDim(c.b, {real, imaginary}, 3);
-  if (width < d[3]) y = ConcatInDim(c.b, {y, SliceInDim(x, width, d[3], 1, 3)}, 3);
-  return {flat ? Reshape(Transpose(y, {0, 2, 1, 3}), given) : y};
 }
 
 }  // namespace krafla::onnx

@@ -108,6 +108,23 @@ Outputs OnSkipLayerNormalization(Call& c) {
   if (!simplified && c.Has(3)) out = Add(out, BroadcastTo(Convert(c.In(3), TypeOf(x)), dims));
   return {Convert(out, type), XlaOp(), XlaOp(), sum};
 }
+// com.microsoft: ids of words and segments, their tables and that of the places, scale, offset, a mask, places.
+Outputs OnEmbedLayerNormalization(Call& c) {
+  const Ints d = DimsOf(c.In(0));
+  if (d.size() != 2 || c.ShapeOf(2).rank() != 2 || c.ShapeOf(3).rank() != 2) Reject("It takes ids of 2 dimensions.");
+  XlaOp sum = TakeAlong(c.In(2), c.In(0), 0);
+  const Ints dims = DimsOf(sum);
+  const XlaOp places = c.Has(8) ? TakeAlong(c.In(3), c.In(8), 0) : SliceInDim(c.In(3), 0, d[1], 1, 0);
+  sum = Add(sum, BroadcastTo(places, dims));
+  if (c.Has(1)) sum = Add(sum, TakeAlong(c.In(4), c.In(1), 0));
+  const XlaOp x = Widened(sum);
+  XlaOp out = Normalize(x, Ints{2}, c.Float("epsilon", 1e-12F)).value;
+  out = Mul(out, BroadcastTo(Convert(c.In(5), TypeOf(x)), dims));
+  out = Add(out, BroadcastTo(Convert(c.In(6), TypeOf(x)), dims));
+  const XlaOp counts =
+      c.Has(7) ? ReduceBy(Fold::kSum, Convert(c.In(7), S32), Ints{1}, false) : Filled(c.b, S32, Ints{d[0]}, 0);
+  return {Convert(out, TypeOf(sum)), counts, sum};
+}
 Outputs OnGroupNormalization(Call& c) {
   const XlaOp given = c.In(0), x = Widened(given);
   const Ints dims = DimsOf(x);

@@ -102,19 +102,21 @@ Outputs OnArgMax(Call& c) {
                   Keeps(c))};
 }
 
-Outputs OnSoftmax(Call& c) {
-  const XlaOp x = c.In(0);
+XlaOp SoftmaxOf(XlaOp x, int64_t given_axis, int64_t opset, bool log) {
   const Ints dims = DimsOf(x);
-  const bool log = c.node.op_type == "LogSoftmax";
   const ElementType type = TypeOf(x);
-  if (ShapeOf(x).IsDynamic() && (c.opset < 13 || ShapeOf(x).IsDynamicDim(Axis(c.Int("axis", -1), RankOf(x)))))
+  const int64_t at = Axis(given_axis, RankOf(x));
+  if (ShapeOf(x).IsDynamic() && (opset < 13 || ShapeOf(x).IsDynamicDim(at)))
     Refuse("The size of {} depends on the data.", ShapeOf(x).ToString(false));
-  if (c.opset >= 13) return {Convert(SoftmaxOver(Wide(x), Axis(c.Int("axis", -1), RankOf(x)), log), type)};
+  const auto axis = static_cast<std::size_t>(at);
+  if (opset >= 13 || axis + 1 == dims.size()) return Convert(SoftmaxOver(Wide(x), at, log), type);
   // Until opset 12 all dimensions from the axis on are one.
-  const auto axis = static_cast<std::size_t>(Axis(c.Int("axis", 1), RankOf(x)));
   const Ints flat = {Volume(std::span(dims).first(axis)), Volume(std::span(dims).subspan(axis))};
-  if (axis + 1 == dims.size()) return {Convert(SoftmaxOver(Wide(x), static_cast<int64_t>(axis), log), type)};
-  return {Convert(Reshape(SoftmaxOver(Reshape(Wide(x), flat), 1, log), dims), type)};
+  return Convert(Reshape(SoftmaxOver(Reshape(Wide(x), flat), 1, log), dims), type);
+}
+Outputs OnSoftmax(Call& c) {
+  const int64_t axis = c.Int("axis", c.opset >= 13 ? -1 : 1);
+  return {SoftmaxOf(c.In(0), axis, c.opset, c.node.op_type == "LogSoftmax")};
 }
 Outputs OnHardmax(Call& c) {
   const XlaOp x = c.In(0);

@@ -17,7 +17,6 @@ class Node:
     weights: frozenset = frozenset()  # the numbers of the inputs that the model holds
     domain: str = ""
     by_reference: bool = False  # ONNX Runtime has no such operator
-    steps: int = 0  # by how much integers may differ, where roundings of sums decide
 
     def __post_init__(self):
         self.inputs = [None if a is None else np.asarray(a) for a in self.inputs]
@@ -410,7 +409,7 @@ def QLinear(rng):
     scale = lambda *s: (rng.random(s) * 0.05 + 0.01).astype(np.float32)  # noqa: E731
     if flip(rng):
         m, k, n = sizes(rng, 3, 1, 20)
-        return Node("QLinearMatMul", [array(a, m, k), scale(), array(a), array(b, k, n), scale(), array(b), scale() * 20, array(a)], {}, 10, steps=1)
+        return Node("QLinearMatMul", [array(a, m, k), scale(), array(a), array(b, k, n), scale(), array(b), scale() * 20, array(a)], {}, 10)
     groups = int(rng.integers(1, 3))
     x = sizes(rng, 2, 4, 9)
     w = window(rng, 2, x)
@@ -418,7 +417,7 @@ def QLinear(rng):
     zero = np.zeros(3 * groups, b) if by_channel else array(b)
     inputs = [array(a, 1, 2 * groups, *x), scale(), array(a), array(b, 3 * groups, 2, *w["kernel_shape"]), scale(*([3 * groups] if by_channel else [])),
               zero, scale() * 20, array(a)]
-    return Node("QLinearConv", inputs + ([ints(rng, -2000, 2000, 3 * groups, kind=np.int32)] if flip(rng) else []), {**w, "group": groups}, 10, steps=1)
+    return Node("QLinearConv", inputs + ([ints(rng, -2000, 2000, 3 * groups, kind=np.int32)] if flip(rng) else []), {**w, "group": groups}, 10)
 
 
 @draws
