@@ -4,11 +4,28 @@
 
 namespace krafla::onnx {
 
-// a, its scale, its zero point, b, scale, zero point, the result's scale and zero point.
+// a, its scale, its zero point, b, scale, zero point, the result's scale and zero point. In the result's steps and
+// rounded with the zero point there, as ONNX Runtime does it, whose answers others' models were calibrated with.
 Outputs OnQLinearBinary(Call& c) {
-  XlaOp a = Dequantized(c, 0), b = Dequantized(c, 3);
+  XlaOp a = Convert(c.In(0), F32), b = Convert(c.In(3), F32);
   Meet(a, b);
-  return {RequantizedBy(c, c.node.op_type == "QLinearAdd" ? Add(a, b) : Mul(a, b), 6)};
+  const Ints dims = DimsOf(a);
+  const auto number = [&](std::size_t i) {
+    return c.Has(i) ? Reshape(Convert(c.In(i), F32), {}) : Number(c.b, F32, 0);
+  };
+  const auto spread = [&](XlaOp x) { return BroadcastTo(x, dims); };
+  const XlaOp zero = number(7);
+  XlaOp y;
+  if (c.node.op_type == "QLinearAdd") {
+    const XlaOp step_a = Div(number(1), number(6)), step_b = Div(number(4), number(6));
+    const XlaOp fixed = Sub(zero, Add(Mul(step_a, number(2)), Mul(step_b, number(5))));
+    y = Add(Add(spread(fixed), Mul(a, spread(step_a))), Mul(b, spread(step_b)));
+  } else {
+    const XlaOp step = Div(Mul(number(1), number(4)), number(6));
+    const XlaOp product = Mul(Sub(a, spread(number(2))), Sub(b, spread(number(5))));
+    y = Add(Mul(product, spread(step)), spread(zero));
+  }
+  return {RoundedTo(c.Has(7) ? c.TypeOf(7) : U8, y, XlaOp())};
 }
 Outputs OnQLinearUnary(Call& c) {
   const XlaOp x = Dequantized(c, 0);
@@ -23,10 +40,21 @@ XlaOp WithChannelsSecond(Call& c, XlaOp x, XlaOp (*pool)(Call&, XlaOp)) {
   return MoveAxis(pool(c, MoveAxis(x, last, 1)), 1, last);
 }
 }  // namespace
+// Of the integers, as ONNX Runtime: sums are exact, and are rounded once.
 Outputs OnQLinearGlobalAveragePool(Call& c) {
-  const XlaOp mean =
-      WithChannelsSecond(c, Dequantized(c, 0), [](Call&, XlaOp x) { return MeanOf(x, Range(2, RankOf(x)), true); });
-  return {RequantizedBy(c, mean, 3)};
+  const Bytes x = BytesOf(c, 0, 2);
+  XlaOp values = Convert(x.values, S32);
+  if (!x.zero.IsUninitialized()) values = Sub(values, Spread(x.zero, DimsOf(values), 1, 0));
+  const auto count = [](XlaOp v) {
+    return static_cast<double>(Volume(std::span<const int64_t>(DimsOf(v)).subspan(2)));
+  };
+  const bool is_last = c.Int("channels_last", 0) != 0;
+  const XlaOp images = is_last ? MoveAxis(values, RankOf(values) - 1, 1) : values;
+  const XlaOp sum =
+      WithChannelsSecond(c, values, [](Call&, XlaOp v) { return ReduceBy(Fold::kSum, v, Range(2, RankOf(v)), true); });
+  XlaOp step = Reshape(Convert(c.In(3), F32), {});
+  step = Div(Reshape(Convert(c.In(1), F32), {}), Mul(step, Like(step, count(images))));
+  return {RoundedBy(c, Mul(Convert(sum, F32), BroadcastTo(step, DimsOf(sum))), 4)};
 }
 Outputs OnQLinearAveragePool(Call& c) {
   return {RequantizedBy(c, WithChannelsSecond(c, Dequantized(c, 0), AveragePoolOf), 3)};

@@ -17,6 +17,7 @@ class Node:
     weights: frozenset = frozenset()  # the numbers of the inputs that the model holds
     domain: str = ""
     by_reference: bool = False  # ONNX Runtime has no such operator
+    near_ties: bool = False  # steps of floats that lie between two integers: one result of a thousand may be the other one
 
     def __post_init__(self):
         self.inputs = [None if a is None else np.asarray(a) for a in self.inputs]

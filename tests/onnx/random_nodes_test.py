@@ -72,14 +72,16 @@ def model(nodes, opset):
     return helper.make_model(graph, opset_imports=domains, ir_version=10)
 
 
-def difference(got, want):
+def difference(got, want, near_ties):
     if got.shape != want.shape:
         return f"shape {list(got.shape)}, not {list(want.shape)}"
     if want.size == 0:
         return None
     if want.dtype.kind in "biu":
-        apart = np.abs(got.astype(np.int64) - want.astype(np.int64)).max()
-        return f"{apart} apart" if apart else None
+        apart = np.abs(got.astype(np.int64) - want.astype(np.int64))
+        if near_ties and apart.max() == 1 and (apart > 0).sum() <= max(1, apart.size // 1000):
+            return None
+        return f"{apart.max()} apart" if apart.any() else None
     a, b = got.astype(np.float64), want.astype(np.float64)
     if not np.array_equal(np.isnan(a), np.isnan(b)) or not np.array_equal(np.where(np.isinf(a), a, 0), np.where(np.isinf(b), b, 0)):
         return "other infinities or NaN"
@@ -157,10 +159,10 @@ def main():
                     results = iter([got[k] for k in got.files])
                     for node, want in part:
                         ours = [next(results) for _ in want]
-                        apart = [difference(o, w) for o, w in zip(ours, want)]
+                        apart = [difference(o, w, node.near_ties) for o, w in zip(ours, want)]
                         if any(apart):
                             reference = by_reference(node)
-                            if reference and not any(difference(o, r) for o, r in zip(ours, reference)):
+                            if reference and not any(difference(o, r, node.near_ties) for o, r in zip(ours, reference)):
                                 counts["as the reference"] += 1
                                 continue
                             counts["wrong"] += 1
