@@ -152,7 +152,7 @@ class Avx512Emitter {
   void EmitPairLoad(int id);
   void SpreadColumnValues(int groups);
   x86::Vec PairOfRows(int row_node);
-  void AddPairsUp(int groups);
+  void AddPairsUp(int group, std::map<int, x86::Vec>& rows);
   void AdvancePairs();
   void FetchPairsAhead(int columns);
   void EmitPairsOfColumns(int groups);
@@ -547,14 +547,14 @@ class Avx512Emitter {
   std::vector<bool> used_;
   std::size_t used_count_ = 0;
   int lanes_ = 16;
-  static constexpr int kVectors = 2;  // of a loop's body; of one that pairs rows twice as many
-  static constexpr std::size_t kMostVectors = 4;
+  static constexpr int kVectors = 2;  // of a loop's body; of one that pairs rows up to kMostVectors
+  static constexpr std::size_t kMostVectors = 8;
   std::array<std::vector<Value>, kMostVectors> values_;
   std::vector<bool> of_column_;                        // nodes that have the same values in all rows
   std::vector<x86::Gp> starts_;                        // of streams, at the first row
   std::vector<std::pair<std::size_t, x86::Gp>> next_;  // streams, and how far behind these rows the next ones lie
   std::vector<bool> is_fused_;                         // products that are multiplied when they are added up
-  std::array<std::vector<x86::Vec>, kVectors> sums_;   // of the rows, by store
+  std::array<std::vector<x86::Vec>, kMostVectors / 2> sums_;  // of the rows, by store
   // Of each fold: vectors that are combined by themselves, and the row's value; which of the former come next.
   std::vector<std::array<x86::Vec, 4>> folded_;
   std::vector<x86::Vec> row_folds_;

@@ -143,24 +143,21 @@ x86::Vec Avx512Emitter::PairOfRows(int row_node) {
   return v;
 }
 
-void Avx512Emitter::AddPairsUp(int groups) {
-  std::map<int, x86::Vec> rows;
+// The sums of sixteen columns. `rows`: the numbers of rows that are in registers already.
+void Avx512Emitter::AddPairsUp(int group, std::map<int, x86::Vec>& rows) {
   for (std::size_t n = 0; n < graph_.stores.size(); ++n) {
     const PairedProduct& product = paired_[n];
     x86::Vec& row = rows[product.row];
     if (!row.isValid()) row = PairOfRows(product.row);
-    for (int g = 0; g < groups; ++g) {
-      const x86::Vec factors = cc_.newZmm();
-      vector_ = static_cast<std::size_t>(2 * g);
-      const x86::Vec low = Register(product.factor);
-      vector_ = static_cast<std::size_t>(2 * g + 1);
-      const x86::Vec high = Register(product.factor);
-      Emit(Inst::kIdVcvtne2ps2bf16, factors, high, low);
-      // AsmJit 1.11 takes it that the instruction only writes the sum, but with a mask that it reads it too.
-      EmitMasked(Inst::kIdVdpbf16ps, all_lanes_, false, sums_[static_cast<std::size_t>(g)][n], factors, row);
-    }
+    const x86::Vec factors = cc_.newZmm();
+    vector_ = static_cast<std::size_t>(2 * group);
+    const x86::Vec low = Register(product.factor);
+    ++vector_;
+    const x86::Vec high = Register(product.factor);
+    Emit(Inst::kIdVcvtne2ps2bf16, factors, high, low);
+    // AsmJit 1.11 takes it that the instruction only writes the sum, but with a mask that it reads it too.
+    EmitMasked(Inst::kIdVdpbf16ps, all_lanes_, false, sums_[static_cast<std::size_t>(group)][n], factors, row);
   }
-  vector_ = 0;
 }
 
 void Avx512Emitter::AdvancePairs() {
@@ -190,7 +187,6 @@ void Avx512Emitter::FetchPairsAhead(int columns) {
 
 // `groups` times sixteen columns of all rows, of which there is an even number.
 void Avx512Emitter::EmitPairsOfColumns(int groups) {
-  const int vectors = 2 * groups;
   is_tail_ = false;
   for (std::size_t s = 0; s < bases_.size(); ++s) cc_.mov(bases_[s], starts_[s]);
   for (std::size_t g = 0; g < static_cast<std::size_t>(groups); ++g) {
@@ -225,14 +221,20 @@ void Avx512Emitter::EmitPairsOfColumns(int groups) {
   cc_.bind(row);
   FetchPairsAhead(16 * groups);
   pair_loads_.clear();
-  is_paired_ = true;
-  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-    if (!in_pairs_[i] || fixed_[i]) continue;
-    for (vector_ = 0; vector_ < static_cast<std::size_t>(vectors); ++vector_) EmitNode(static_cast<int>(i));
-    vector_ = 0;
+  std::map<int, x86::Vec> rows;
+  for (int g = 0; g < groups; ++g) {
+    is_paired_ = true;
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (!in_pairs_[i] || fixed_[i]) continue;
+      for (int half = 0; half < 2; ++half) {
+        vector_ = static_cast<std::size_t>(2 * g + half);
+        EmitNode(static_cast<int>(i));
+      }
+    }
+    is_paired_ = false;
+    AddPairsUp(g, rows);
   }
-  is_paired_ = false;
-  AddPairsUp(groups);
+  vector_ = 0;
   AdvancePairs();
   cc_.sub(left, 2);
   cc_.jg(row);
@@ -253,10 +255,11 @@ void Avx512Emitter::EmitPairs() {
   low_columns_ = Sequence(4, [](int lane) { return lane / 2; });
   high_columns_ = Sequence(4, [](int lane) { return 8 + lane / 2; });
   const x86::Gp next = cc_.newInt64();
-  // More sums than these, with all that is made for each, do not fit the registers.
-  constexpr std::size_t kFewStores = 2;
-  for (const int groups : {2, 1}) {
-    if (groups == 2 && graph_.stores.size() > kFewStores) continue;
+  // A line of memory is read whole where the sums and what the columns have in common leave registers for the rest.
+  constexpr std::size_t kMostRegisters = 20;
+  const std::size_t registers = graph_.stores.size() + 2 * from_column_.size();
+  for (const int groups : {4, 2, 1}) {
+    if (groups > 1 && static_cast<std::size_t>(groups) * registers > kMostRegisters) continue;
     const asmjit::Label whole = cc_.newLabel(), rest = cc_.newLabel();
     cc_.bind(whole);
     cc_.lea(next, x86::ptr(index_, 16 * groups));

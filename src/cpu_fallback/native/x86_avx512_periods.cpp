@@ -12,6 +12,7 @@ namespace krafla::cpu::native {
 namespace {
 
 constexpr int kMostPeriodicRegisters = 15;
+constexpr int kMostPeriod = 4;  // vectors of a body
 
 }  // namespace
 
@@ -19,7 +20,7 @@ constexpr int kMostPeriodicRegisters = 15;
 int Avx512Emitter::PeriodOf(const LaneStream& stream) const {
   if (stream.kind != LaneStream::Kind::kShortRows || stream.row_stride != 0) return 0;
   const int period = stream.columns / std::gcd(stream.columns, lanes_);
-  return period <= static_cast<int>(kMostVectors) ? period : 0;
+  return period <= kMostPeriod ? period : 0;
 }
 
 // Finds the nodes that repeat themselves, and the number of vectors after which all of them do; 0: there are none, or
