@@ -28,6 +28,8 @@ constexpr int64_t kNeighbours = 1024, kSmallPanel = 64 * 1024;
 constexpr int64_t kLeastReduced = 128;
 // Bytes of a panel of the whole depth.
 constexpr int64_t kLargePanel = 2 * 1024 * 1024;
+// Rows of batches that are multiplied with a panel at once: more of them gain nothing.
+constexpr int64_t kMostJoinedRows = 1024;
 
 template <class T>
 void AddTo(std::byte* sums, const std::byte* more, int64_t n) {
@@ -123,11 +125,16 @@ Result<> ComputedProduct::MakeMany() {
   KRAFLA_ASSIGN(
       operand_,
       ComputedOperand::Make(program_, {.is_rhs = is_rhs_, .type = type, .elements = kLargePanel / StorageBytes(type)}));
+  const int64_t most = MostJoined();
+  if (most > 1) repeated_ = RepeatedBatches::Make(program_);
   for (const ComputedOperand::Part& part : operand_.lines()) {
-    PanelProduct& product = products_[static_cast<std::size_t>(part.kind)];
-    if (product.matmul == nullptr && !product.gemm) product = ProductWith(part.count);
-    product_bytes_ =
-        std::max(product_bytes_, product.matmul ? product.matmul->scratch_bytes() : product.gemm->scratch_bytes());
+    std::vector<PanelProduct>& products = products_[At(part.kind)];
+    if (!products.empty()) continue;
+    for (int64_t batches = 1; batches <= (repeated_ ? most : 1); batches *= 2) {
+      const PanelProduct& product = products.emplace_back(ProductWith(part.count, batches));
+      product_bytes_ =
+          std::max(product_bytes_, product.matmul ? product.matmul->scratch_bytes() : product.gemm->scratch_bytes());
+    }
   }
   product_bytes_ = RoundUp(product_bytes_, 64);
   panel_bytes_ = RoundUp(operand_.panel_bytes(), 64);
@@ -135,9 +142,17 @@ Result<> ComputedProduct::MakeMany() {
   return {};
 }
 
-// All batches have the same.
-ComputedProduct::PanelProduct ComputedProduct::ProductWith(int64_t lines) const {
+// How many batches may be one product: those whose rows, and results, follow each other.
+int64_t ComputedProduct::MostJoined() const {
+  const GemmProblem& p = problem_;
+  const bool is_joined = is_rhs_ && p.batch.size() == 1 && p.lhs_batch_strides[0] == p.m * p.lhs_m_stride &&
+                         p.result_batch_strides[0] == p.m * p.result_m_stride;
+  return is_joined ? std::min(batches_, kMostJoinedRows / p.m) : 1;
+}
+
+ComputedProduct::PanelProduct ComputedProduct::ProductWith(int64_t lines, int64_t batches) const {
   GemmProblem part = problem_;
+  if (batches > 1) part.m *= batches;
   part.batch = {}, part.lhs_batch_strides = {}, part.rhs_batch_strides = {}, part.result_batch_strides = {};
   if (is_rhs_) {
     part.n = lines, part.rhs_n_stride = operand_.line_stride(), part.rhs_k_stride = operand_.depth_stride();
@@ -244,7 +259,8 @@ Result<> ComputedProduct::RunMany(std::span<std::byte* const> bindings, const st
   std::byte* frames = product_scratch + product_bytes_;
   const int64_t frame_bytes = RoundUp(operand_.frame_bytes(), 64);
   const ComputedOperand::Part& depth = operand_.depths()[0];
-  for (int64_t b = 0; b < batches_; ++b) {
+  for (int64_t b = 0, joined = 1; b < batches_; b += joined) {
+    joined = repeated_ ? repeated_->CountFrom(b, batches_, bindings) : 1;
     const Dims batch = BatchIndex(b, p.batch);
     const std::byte* vectors = other + BatchOffset(b, p.batch, batch_strides) * vector_width;
     for (const ComputedOperand::Part& lines : operand_.lines()) {
@@ -257,13 +273,32 @@ Result<> ComputedProduct::RunMany(std::span<std::byte* const> bindings, const st
       std::byte* to =
           result +
           (BatchOffset(b, p.batch, p.result_batch_strides) + lines.begin * vectors_.line_result_stride) * width;
-      const std::byte* lhs = is_rhs_ ? vectors : panel;
-      const std::byte* rhs = is_rhs_ ? panel : vectors;
-      const PanelProduct& product = products_[static_cast<std::size_t>(lines.kind)];
-      if (product.gemm) product.gemm->Run(lhs, rhs, to, pool, product_scratch);
-      else if (!product.matmul->Run(lhs, rhs, to, pool, product_scratch))
-        return Internal("A matrix product that oneDNN had accepted could not be run.");
+      KRAFLA_TRY(Multiply(lines, panel, vectors, joined, to, pool, product_scratch));
     }
+  }
+  return {};
+}
+
+// With so many batches, as large a part of them at a time as there is a product for.
+Result<> ComputedProduct::Multiply(const ComputedOperand::Part& lines, const std::byte* panel, const std::byte* other,
+                                   int64_t batches, std::byte* result, ThreadPool& pool, std::byte* scratch) const {
+  const GemmProblem& p = problem_;
+  const std::vector<PanelProduct>& products = products_[At(lines.kind)];
+  for (std::size_t n = products.size(); batches > 0;) {
+    const int64_t taken = int64_t{1} << (n - 1);
+    if (taken > batches) {
+      --n;
+      continue;
+    }
+    const PanelProduct& product = products[n - 1];
+    const std::byte* lhs = is_rhs_ ? other : panel;
+    const std::byte* rhs = is_rhs_ ? panel : other;
+    if (product.gemm) product.gemm->Run(lhs, rhs, result, pool, scratch);
+    else if (!product.matmul->Run(lhs, rhs, result, pool, scratch))
+      return Internal("A matrix product that oneDNN had accepted could not be run.");
+    other += taken * p.m * p.lhs_m_stride * StorageBytes(vectors_.type);
+    result += taken * p.m * p.result_m_stride * StorageBytes(p.accumulate_type);
+    batches -= taken;
   }
   return {};
 }

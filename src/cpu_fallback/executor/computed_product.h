@@ -11,6 +11,7 @@
 #include "cpu_fallback/executor/computed_operand.h"
 #include "cpu_fallback/executor/cpu_kernel.h"
 #include "cpu_fallback/executor/onednn.h"
+#include "cpu_fallback/executor/repeated_batches.h"
 #include "cpu_fallback/kernels/gemv.h"
 #include "plan/kernel_plan.h"
 
@@ -33,7 +34,7 @@ class ComputedProduct {
     ElementType type = ElementType::kF32;
     int64_t line_result_stride = 1, vector_result_stride = 1;
   };
-  // A product with a panel of so many lines.
+  // A product with a panel of so many lines, of a batch or of several ones.
   struct PanelProduct {
     std::unique_ptr<OneDnnProblem> matmul;
     std::optional<Gemm> gemm;
@@ -42,7 +43,10 @@ class ComputedProduct {
   Result<> MakeFew();
   bool MakeReductions();
   Result<> MakeMany();
-  PanelProduct ProductWith(int64_t lines) const;
+  PanelProduct ProductWith(int64_t lines, int64_t batches) const;
+  int64_t MostJoined() const;
+  Result<> Multiply(const ComputedOperand::Part& lines, const std::byte* panel, const std::byte* other, int64_t batches,
+                    std::byte* result, ThreadPool& pool, std::byte* scratch) const;
   // Widens the vectors to the sums' type, behind each other.
   void WidenVectors(const std::byte* other, std::byte* scratch) const;
   Result<> RunReductions(std::span<std::byte* const> bindings, const std::byte* other, std::byte* result,
@@ -66,8 +70,9 @@ class ComputedProduct {
   GemvLoops::VectorFn loop_ = nullptr;
   int64_t vector_bytes_ = 0, worker_bytes_ = 0;
   std::unique_ptr<CpuKernel> reductions_;
-  // Of many, by the kind of lines.
-  std::array<PanelProduct, 2> products_;
+  // Of many, by the kind of lines: of one batch, of two that have a panel in common, of four and so on.
+  std::array<std::vector<PanelProduct>, 2> products_;
+  std::optional<RepeatedBatches> repeated_;
   int64_t panel_bytes_ = 0, product_bytes_ = 0;
   int64_t scratch_bytes_ = 0;
 };
