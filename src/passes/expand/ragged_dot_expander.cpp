@@ -140,10 +140,10 @@ class RaggedDotParts {
       return false;
     return static_cast<double>(rows_) * static_cast<double>(rhs_->shape().element_count()) >= kLeastWork;
   }
-  // A block of rows is worth as much as 8 rows more, for which its matrix is read again; a back end may multiply those
+  // A block of rows is worth as much as 4 rows more, for which its matrix is read again; a back end may multiply those
   // of one matrix together. Blocks of one group have half a block of rows too many, so that many rows have large ones.
   int64_t RowsOfBlock() const {
-    constexpr int64_t kFewRows = 4, kRowsOfMatrix = 8, kLeast = 8, kMost = 256;
+    constexpr int64_t kFewRows = 4, kRowsOfMatrix = 4, kLeast = 8, kMost = 256;
     if (rows_ <= kFewRows * groups_) return 1;
     int64_t block = kLeast;
     while (block < kMost && block * block * 2 <= kRowsOfMatrix * (rows_ / groups_)) block *= 2;
