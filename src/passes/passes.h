@@ -40,13 +40,16 @@ KRAFLA_PASS(ScanRecognizer);
 KRAFLA_PASS(ScatterSimplifier);
 KRAFLA_PASS(SelectAndScatterExpander);
 KRAFLA_PASS(SpmdPartitioner);
+KRAFLA_PASS(SmallPictureExpander);
 KRAFLA_PASS(StructuralSimplifier);
 KRAFLA_PASS(TopKExpander);
 KRAFLA_PASS(TupleSimplifier);
 KRAFLA_PASS(WhileInvariantMotion);
 KRAFLA_PASS(WhileSimplifier);
 KRAFLA_PASS(WhileTripCount);
+KRAFLA_PASS(WindowMerger);
 KRAFLA_PASS(WindowOrder);
+KRAFLA_PASS(WindowTrimmer);
 
 #undef KRAFLA_PASS
 

@@ -57,6 +57,8 @@ constexpr std::array kPasses = {
     PassInfo{"scatter_simplifier", "turns scatters of one window into updates of a slice", ScatterSimplifier},
     PassInfo{"select_and_scatter_expander", "expands select-and-scatter to a reduce-window and a scatter",
              SelectAndScatterExpander},
+    PassInfo{"small_picture_expander", "swaps pictures and kernels of convolutions whose window is the larger one",
+             SmallPictureExpander},
     PassInfo{"spmd_partitioner", "turns a program over several devices into the program of one of them",
              SpmdPartitioner},
     PassInfo{"structural_simplifier", "removes copies, annotations, and the split of collectives into start and done",
@@ -68,9 +70,11 @@ constexpr std::array kPasses = {
     PassInfo{"while_simplifier", "removes loop state that is constant, passed on, or not needed", WhileSimplifier},
     PassInfo{"while_trip_count", "finds the trip counts of loops; inlines loops of at most one iteration",
              WhileTripCount},
+    PassInfo{"window_merger", "merges dimensions side by side along which a window is one element", WindowMerger},
     PassInfo{"window_order",
              "rewrites reduce-windows whose result depends on the order of their elements, so that it matches XLA's",
              WindowOrder},
+    PassInfo{"window_trimmer", "leaves out the taps of windows that meet padding alone", WindowTrimmer},
 };
 static_assert(std::ranges::is_sorted(kPasses, {}, &PassInfo::name));
 
@@ -95,12 +99,16 @@ constexpr auto kFirst = std::to_array<std::string_view>({
     "dynamic_padder",
     // Before a reduce-window of constants is computed.
     "window_order",
+    "window_trimmer",
+    "small_picture_expander",
     "dilated_window_expander",
     "dilated_convolution_expander",
     // Makes reduce-windows that the recognizer turns into scans.
     "ragged_dot_expander",
     "scaled_dot_expander",
     "scan_recognizer",
+    // Cumulative ones are scans by now.
+    "window_merger",
     // While the computations of scans are as they were written.
     "scan_expander",
 });

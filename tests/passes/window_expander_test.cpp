@@ -237,5 +237,115 @@ TEST(DilatedConvolutionExpander, OfTheTapsThatMeetElements) {
   }
 }
 
+// Only taps that meet an element are left, and what the initial value of padding does stays.
+TEST(WindowTrimmer, ReduceWindows) {
+  struct Case {
+    std::string_view x, result, window, combine, init;
+    Dims sizes;
+  };
+  const Case cases[] = {
+      {"f32[4,3]", "f32[4,3]", "size=1x15 pad=0_0x14_0", "add", "0", {1, 3}},
+      {"f32[4,3]", "f32[4,3]", "size=1x15 pad=0_0x0_14", "maximum", "-inf", {1, 3}},
+      {"s32[4,3]", "s32[4,3]", "size=9x7 pad=4_4x3_3", "multiply", "1", {7, 5}},
+      // Dilated, of strides, of a dilated array.
+      {"f32[4]", "f32[5]", "size=9 pad=9_9 rhs_dilate=2 stride=2 lhs_dilate=2", "minimum", "7", {7}},
+      {"s32[5]", "s32[3]", "size=6 pad=14_-1 rhs_dilate=3", "add", "0", {2}},
+      // All windows see one side only; no tap meets an element.
+      {"s32[4]", "s32[4]", "size=9 pad=8_0", "add", "0", {4}},
+      {"s32[4]", "s32[2]", "size=2 pad=3_-4", "add", "0", {2}},
+  };
+  for (const Case& c : cases) {
+    const std::string type(c.x.substr(0, 3));
+    auto module = ExpectSame(Format(R"(HloModule m
+f {{ a = {0}[] parameter(0)
+ b = {0}[] parameter(1)
+ ROOT r = {0}[] {4}(a, b) }}
+ENTRY main {{ x = {1} parameter(0)
+ i = {0}[] constant({5})
+ ROOT r = {2} reduce-window(x, i), window={{{3}}}, to_apply=f }})",
+                                    type, c.x, c.result, c.window, c.combine, c.init),
+                             {"window_trimmer"});
+    ASSERT_TRUE(module) << c.window;
+    const Window& window = Find(*module, Opcode::kReduceWindow)[0]->attr<WindowAttributes>().window;
+    for (std::size_t d = 0; d < window.size(); ++d) EXPECT_EQ(window[d].size, c.sizes[d]) << c.window;
+  }
+}
+
+TEST(WindowMerger, DimensionsOfNoWindow) {
+  struct Case {
+    std::string_view x, result, window;
+    std::size_t rank;
+  };
+  for (const Case& c : {Case{"f32[5,2,3,4]", "f32[4,2,3,4]", "size=2x1x1x1", 2},
+                        Case{"f32[2,3,9,4,5]", "f32[2,3,4,4,5]", "size=1x1x3x1x1 stride=1x1x2x1x1", 3},
+                        Case{"f32[2,3,4]", "f32[2,3,5]", "size=1x1x2 pad=0_0x0_0x1_1", 2},
+                        Case{"f32[2,3,4]", "f32[2,2,4]", "size=1x1x1 stride=1x2x1", 3}}) {
+    auto module = ExpectSame(Format(R"(HloModule m
+f {{ a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ ROOT r = f32[] maximum(a, b) }}
+ENTRY main {{ x = {} parameter(0)
+ i = f32[] constant(0)
+ ROOT r = {} reduce-window(x, i), window={{{}}}, to_apply=f }})",
+                                    c.x, c.result, c.window),
+                             {"window_merger"});
+    ASSERT_TRUE(module) << c.window;
+    EXPECT_EQ(Find(*module, Opcode::kReduceWindow)[0]->attr<WindowAttributes>().window.size(), c.rank) << c.window;
+  }
+}
+
+TEST(WindowTrimmer, Convolutions) {
+  struct Case {
+    std::string_view window, result;
+    Dims sizes;
+  };
+  const Case cases[] = {{"size=9x7 pad=4_4x3_3", "f32[2,5,4,4]", {9, 7}},
+                        {"size=9x7 pad=8_0x0_6", "f32[2,5,4,4]", {5, 4}},
+                        {"size=9x7 pad=8_0x0_6 rhs_reversal=1x1", "f32[2,5,4,4]", {5, 4}},
+                        {"size=9x7 pad=24_24x18_18 rhs_dilate=6x6", "f32[2,5,4,4]", {1, 1}},
+                        {"size=9x7 pad=24_24x17_18 rhs_dilate=6x6 rhs_reversal=0x1", "f32[2,5,3,4]", {1, 1}}};
+  for (const Case& c : cases) {
+    auto module = ExpectSame(Format("HloModule m\nENTRY main {{ x = f32[2,5,4,3] parameter(0)\n"
+                                    " k = f32[9,7,3,4] parameter(1)\n"
+                                    " ROOT r = {} convolution(x, k), window={{{}}}, dim_labels=b01f_01io->b01f }}",
+                                    c.result, c.window),
+                             {"window_trimmer"});
+    ASSERT_TRUE(module) << c.window;
+    const Window& window = Find(*module, Opcode::kConvolution)[0]->attr<ConvolutionAttributes>().window;
+    for (std::size_t d = 0; d < window.size(); ++d) EXPECT_EQ(window[d].size, c.sizes[d]) << c.window;
+  }
+}
+
+// The picture becomes the kernel where it is the smaller one; strides, dilations and groups stay.
+TEST(SmallPictureExpander, SwapsPictureAndKernel) {
+  const auto text = [](std::string_view x, std::string_view kernel, std::string_view result, std::string_view window,
+                       std::string_view labels, std::string_view rest = "") {
+    return Format(
+        "HloModule m\nENTRY main {{ x = {} parameter(0)\n k = {} parameter(1)\n"
+        " ROOT r = {} convolution(x, k), window={{{}}}, dim_labels={}{} }}",
+        x, kernel, result, window, labels, rest);
+  };
+  for (const std::string& swapped :
+       {text("f32[2,1,1,3]", "f32[5,4,3,6]", "f32[2,5,4,6]", "size=5x4 pad=4_4x3_3 rhs_reversal=1x1",
+             "b01f_01io->b01f"),
+        text("f32[2,2,3,3]", "f32[5,4,3,6]", "f32[2,5,6,6]", "size=5x4 pad=3_4x2_4", "b01f_01io->b01f"),
+        text("f32[2,3,3,2]", "f32[6,2,4,3]", "f32[4,6,6,2]", "size=4x3 pad=2_2x1_4 rhs_reversal=0x1",
+             "b01f_oi01->01fb")}) {
+    auto module = ExpectSame(swapped, {"small_picture_expander"});
+    ASSERT_TRUE(module) << swapped;
+    const auto& a = Find(*module, Opcode::kConvolution)[0]->attr<ConvolutionAttributes>();
+    EXPECT_LE(a.window[0].padding_low, 1) << swapped;
+    EXPECT_LE(a.window[0].size, 3) << swapped;
+  }
+  for (const std::string& kept :
+       {text("f32[2,2,3,3]", "f32[5,4,3,6]", "f32[2,3,6,6]", "size=5x4 pad=3_4x2_4 stride=2x1", "b01f_01io->b01f"),
+        text("f32[2,8,3,3]", "f32[5,4,3,6]", "f32[2,11,6,6]", "size=5x4 pad=3_4x3_3", "b01f_01io->b01f"),
+        text("f32[2,5,4,3]", "f32[5,4,3,6]", "f32[2,1,1,6]", "size=5x4", "b01f_01io->b01f")}) {
+    auto module = ExpectSame(kept, {"small_picture_expander"});
+    ASSERT_TRUE(module) << kept;
+    EXPECT_EQ(Find(*module, Opcode::kConvolution)[0]->attr<ConvolutionAttributes>().window[0].size, 5) << kept;
+  }
+}
+
 }  // namespace
 }  // namespace krafla

@@ -13,6 +13,11 @@ bool IsRunningCombination(const Instruction& scan);
 // with the last element that has an iteration.
 Result<Instruction*> ExpandScan(Instruction* scan, Instruction* turns);
 
+// Of a reduce-window's combiner: the same in any order, sums of floats up to rounding.
+bool IsInAnyOrder(const Computation& combiner);
+// Whether it is all the same how often the initial value takes part: kernels take it for padding.
+bool TakesInitialValueOften(const Computation& combiner, const Instruction& init);
+
 // `counts`: pred of the operand's dimensions, whether an element may be selected; `window_counts`: pred of the source's
 // dimensions, whether a window is there. Null: all.
 Result<Instruction*> ExpandSelectAndScatter(Instruction* i, Instruction* counts, Instruction* window_counts);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "passes/expand/expansions.h"
 #include "passes/lift.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -15,31 +16,29 @@
 
 namespace krafla {
 
-namespace {
-
-constexpr int64_t kFewTaps = 64;     // all of a window, written out
-constexpr int64_t kMostTaps = 1024;  // those that come last, written out
-
-// The same in any order, sums of floats up to rounding.
-bool AnyOrder(const Computation& combiner) {
+bool IsInAnyOrder(const Computation& combiner) {
   const std::optional<Opcode> opcode = BinaryOpcode(combiner);
   return opcode && HasTrait(*opcode, op_trait::kCommutative) && HasTrait(*opcode, op_trait::kAssociative);
 }
 
-bool IsPadded(const Window& window) {
-  for (const WindowDim& w : window)
-    if (w.padding_low > 0 || w.padding_high > 0 || w.base_dilation != 1) return true;
-  return false;
-}
-
-// Whether it is all the same how often the initial value takes part: kernels take it for padding.
-bool OftenIsOnce(const Computation& combiner, const Instruction& init) {
+bool TakesInitialValueOften(const Computation& combiner, const Instruction& init) {
   const Opcode opcode = *BinaryOpcode(combiner);
   if (opcode != Opcode::kAdd && opcode != Opcode::kMultiply && opcode != Opcode::kXor) return true;
   const Literal* value = SplatOf(&init);
   if (value == nullptr) return false;
   if (opcode == Opcode::kMultiply) return IsOne(*value);
   return IsPositiveZero(*value) || IsNegativeZero(*value);
+}
+
+namespace {
+
+constexpr int64_t kFewTaps = 64;     // all of a window, written out
+constexpr int64_t kMostTaps = 1024;  // those that come last, written out
+
+bool IsPadded(const Window& window) {
+  for (const WindowDim& w : window)
+    if (w.padding_low > 0 || w.padding_high > 0 || w.base_dilation != 1) return true;
+  return false;
 }
 
 // From the identity, and the initial value once.
@@ -57,9 +56,9 @@ Result<Instruction*> StartOnce(Instruction* i) {
 Result<Instruction*> VisitInOrder(Instruction* i) {
   if (!IsStatic(*i)) return nullptr;
   const Window& window = i->attr<WindowAttributes>().window;
-  const bool any_order = AnyOrder(*i->called(0));
+  const bool any_order = IsInAnyOrder(*i->called(0));
   if (any_order) {
-    if (!IsPadded(window) || OftenIsOnce(*i->called(0), *i->operand(1))) return nullptr;
+    if (!IsPadded(window) || TakesInitialValueOften(*i->called(0), *i->operand(1))) return nullptr;
     int64_t all = 1;
     for (const WindowDim& w : window) all = all > kFewTaps ? all : all * w.size;
     if (all > kFewTaps || std::ranges::any_of(window, &WindowDim::reversal)) return StartOnce(i);
