@@ -157,7 +157,11 @@ TEST(LongSumsTest, RunningSums) {
   for (bool reverse : {false, true}) {
     EXPECT_LE(ScanError(1, 100000, 1, reverse, kF32), 2);
     EXPECT_LE(ScanError(3, 4099, 700, reverse, kF32), 2);
+    // Short lines side by side.
+    EXPECT_LE(ScanError(200, 32, 1, reverse, kF32), 2);
+    EXPECT_LE(ScanError(70, 5, 3, reverse, kF32), 2);
     // Rounded once: half a unit of 8 bits and of 11.
+    EXPECT_LE(ScanError(70, 5, 3, reverse, kBF16), 0x1p16 / 2);
     EXPECT_LE(ScanError(2, 5000, 3, reverse, kBF16), 0x1p16 / 2);
     EXPECT_LE(ScanError(2, 500, 3, reverse, kF16), 0x1p13 / 2);
   }

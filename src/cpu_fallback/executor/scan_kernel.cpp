@@ -15,8 +15,10 @@ namespace krafla::cpu {
 namespace {
 
 constexpr int64_t kMostLanes = 512;
-// Lines that lie one after the other are lanes too: so many of them, and so many of their elements at a time.
+// Groups of few lines that lie one after the other are lanes too: so many lines, and so many of their elements at a
+// time.
 constexpr int64_t kLinesTogether = 64, kLineSteps = 64;
+constexpr int64_t kFewLines = 8;
 
 class ScanRun final : public CpuKernel {
  public:
@@ -29,8 +31,11 @@ class ScanRun final : public CpuKernel {
     for (std::size_t d = dimension + 1; d < body.dims.size(); ++d) out->inner_ *= body.dims[d];
     const ElementType compute = plan::ComputeType(body.type);
     out->in_blocks_ = body.reduction.kind == plan::Reduction::Kind::kSum && IsFloat(compute);
-    out->turns_ = !out->in_blocks_ && out->inner_ == 1 && out->outer_ > 1;
-    out->lanes_ = out->turns_ ? std::min(out->outer_, kLinesTogether) : std::min(out->inner_, kMostLanes);
+    // Running sums of long lines are better off in vectors along them.
+    const bool is_short = out->in_blocks_ ? out->length_ <= RunningSum<double>::kBlockSteps : out->inner_ == 1;
+    out->turns_ = out->inner_ <= kFewLines && out->inner_ > 0 && out->outer_ > 1 && is_short;
+    out->lanes_ = out->turns_ ? std::min(out->outer_, kLinesTogether / out->inner_) * out->inner_
+                              : std::min(out->inner_, kMostLanes);
     KRAFLA_ASSIGN(out->init_, BlockProgram::Compile(body.reduction.init, {}));
     out->simple_ = FindSimpleCombiner(body.reduction.combiner);
     KRAFLA_ASSIGN(out->combiner_,
@@ -40,7 +45,7 @@ class ScanRun final : public CpuKernel {
     out->narrow_ = plan::AccumulatesWide(body.reduction) ? FindRoundNarrow(body.type) : FindNarrow(body.type);
     out->worker_bytes_ = RoundUp(out->combiner_.frame_bytes(), 64) + RoundUp(out->init_.frame_bytes(), 64) +
                          2 * RoundUp(out->lanes_ * 8, 64);
-    if (out->in_blocks_) {
+    if (out->in_blocks_ && !out->turns_) {
       out->block_ = out->worker_bytes_;
       out->worker_bytes_ += RoundUp(out->lanes_ * RunningSum<double>::kBlockSteps * StorageBytes(compute), 64) +
                             RoundUp(RunningSum<double>::MemoryElements(out->lanes_) * StorageBytes(compute), 64);
@@ -48,6 +53,8 @@ class ScanRun final : public CpuKernel {
     if (out->turns_) {
       out->block_ = out->worker_bytes_;
       out->worker_bytes_ += 2 * RoundUp(out->lanes_ * kLineSteps * 8, 64);
+      out->sums_ = out->worker_bytes_;
+      if (out->in_blocks_) out->worker_bytes_ += RoundUp(RunningSum<double>::MemoryElements(out->lanes_) * 8, 64);
     }
     out->scratch_bytes_ = out->worker_bytes_ * threads;
     return out;
@@ -59,7 +66,7 @@ class ScanRun final : public CpuKernel {
     const std::byte* input = bindings[static_cast<std::size_t>(body_.input)];
     std::byte* output = bindings[static_cast<std::size_t>(body_.output)];
     // Of lines beside each other, or of lines one after the other.
-    const int64_t parts = turns_ ? CeilDiv(outer_, lanes_) : CeilDiv(inner_, lanes_), lines = turns_ ? outer_ : inner_;
+    const int64_t lines = turns_ ? outer_ * inner_ : inner_, parts = CeilDiv(lines, lanes_);
     pool.ParallelFor(turns_ ? parts : outer_ * parts, 1, [&](int64_t begin, int64_t end, int worker) {
       std::byte* frame = scratch + worker * worker_bytes_;
       std::byte* init_frame = frame + RoundUp(combiner_.frame_bytes(), 64);
@@ -109,25 +116,42 @@ class ScanRun final : public CpuKernel {
       Put(sum, output + at, n);
     }
   }
-  // The n lines of inner_ == 1 from line `first` on: a block of their steps is turned, combined, and turned back.
+  // The n lines from line `first` on, whole groups of inner_: a block of their steps is turned, combined, and turned
+  // back.
   void RunLines(std::byte* frame, std::byte* sum, const std::byte* input, std::byte* output, int64_t first,
                 int64_t n) const {
     const int width = StorageBytes(body_.type), wide = StorageBytes(plan::ComputeType(body_.type));
     std::byte* stored = frame + block_;
     std::byte* values = widen_ == nullptr ? stored : stored + RoundUp(lanes_ * kLineSteps * 8, 64);
+    const int64_t groups = n / inner_;
     for (int64_t step = 0; step < length_; step += kLineSteps) {
       const int64_t steps = std::min(kLineSteps, length_ - step);
-      const int64_t at = (first * length_ + (body_.is_reverse ? length_ - step - steps : step)) * width;
-      MoveTile(width, input + at, {length_, 1}, stored, {1, n}, n, steps);
+      const int64_t at = (first * length_ + (body_.is_reverse ? length_ - step - steps : step) * inner_) * width;
+      for (int64_t i = 0; i < inner_; ++i)
+        MoveTile(width, input + at + i * width, {length_ * inner_, inner_}, stored + i * width, {inner_, n}, groups,
+                 steps);
       if (widen_ != nullptr) widen_(stored, values, steps * n);
-      for (int64_t s = 0; s < steps; ++s) {
+      if (in_blocks_ && wide == 8) AddLines<double>(frame, sum, values, steps, n);
+      else if (in_blocks_) AddLines<float>(frame, sum, values, steps, n);
+      for (int64_t s = 0; s < steps && !in_blocks_; ++s) {
         std::byte* now = values + (body_.is_reverse ? steps - 1 - s : s) * n * wide;
         Combine(frame, sum, now, n, wide);
         std::memcpy(now, sum, static_cast<std::size_t>(n * wide));
       }
       if (values != stored || narrow_ != nullptr) Put(values, stored, steps * n);
-      MoveTile(width, stored, {1, n}, output + at, {length_, 1}, n, steps);
+      for (int64_t i = 0; i < inner_; ++i)
+        MoveTile(width, stored + i * width, {inner_, n}, output + at + i * width, {length_ * inner_, inner_}, groups,
+                 steps);
     }
+  }
+  // All steps of n lines of floats, which are one block.
+  template <class T>
+  void AddLines(std::byte* frame, std::byte* sum, std::byte* values, int64_t steps, int64_t n) const {
+    T* block = reinterpret_cast<T*>(values);
+    RunningSum<T> sums(reinterpret_cast<T*>(frame + sums_), reinterpret_cast<T*>(sum), n);
+    sums.AddBlock(body_.is_reverse ? block + (steps - 1) * n : block, steps, body_.is_reverse ? -n : n);
+    SettleNans(plan::ComputeType(body_.type), values, steps * n);
+    std::copy_n(body_.is_reverse ? block : block + (steps - 1) * n, n, reinterpret_cast<T*>(sum));
   }
   void Put(const std::byte* values, std::byte* to, int64_t n) const {
     if (narrow_ != nullptr) narrow_(values, to, n);
@@ -184,7 +208,7 @@ class ScanRun final : public CpuKernel {
   std::optional<SimpleCombiner> simple_;
   ConvertFn widen_ = nullptr, narrow_ = nullptr;
   bool in_blocks_ = false, turns_ = false;
-  int64_t block_ = 0, worker_bytes_ = 0;
+  int64_t block_ = 0, sums_ = 0, worker_bytes_ = 0;
 };
 
 }  // namespace
