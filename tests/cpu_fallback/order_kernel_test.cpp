@@ -144,7 +144,8 @@ TEST(OrderKernelTest, Scans) {
   for (Opcode op : {Opcode::kAdd, Opcode::kMaximum, Opcode::kSubtract})
     for (bool reverse : {false, true})
       for (ElementType type : {kF32, kS32, kS8, kBF16}) {
-        for (const auto& [dims, dimension] : {std::pair<Dims, int>{{100}, 0}, {{3, 20, 7}, 1}, {{5, 30}, 0}, {{70, 5, 3}, 1}}) {
+        for (const auto& [dims, dimension] :
+             {std::pair<Dims, int>{{100}, 0}, {{3, 20, 7}, 1}, {{5, 30}, 0}, {{70, 5, 3}, 1}}) {
           std::mt19937 random(2);
           int64_t count = 1, inner = 1;
           for (int64_t d : dims) count *= d;

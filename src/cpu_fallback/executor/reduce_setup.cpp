@@ -142,7 +142,7 @@ KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads) {
   if (out->window_ && !out->window_in_groups_ && body.stages.size() == 2)
     out->window_target_ = out->window_->FindTarget(body.stages[1]);
   if (out->window_)
-    for (std::vector<ElementType>& types : out->lanes_) std::ranges::fill(types, ElementType::kInvalid);
+    for (std::vector<ElementType>& types : out->lanes_) std::ranges::fill(types, out->window_->lane());
   out->ChooseLayout(body);
   if (out->FitsRoutines(body)) out->source_ = std::make_shared<const plan::ReduceKernel>(body);
   out->arrays_.emplace(body);

@@ -9,6 +9,8 @@
 #include "base/checked_math.h"
 #include "base/index.h"
 #include "cpu_fallback/executor/iteration.h"
+#include "cpu_fallback/kernels/block_ops.h"
+#include "cpu_fallback/kernels/narrow_windows.h"
 #include "krafla/shape.h"
 
 namespace krafla::cpu {
@@ -25,6 +27,12 @@ constexpr int64_t kWindowTileElements = 2048;
 // Longer sums are better cut into pieces, which other layouts do.
 constexpr int64_t kMostWindowElements = 1024;
 constexpr int64_t kLongRun = 8;
+
+uint64_t OneBits(ElementType type) {
+  if (type == ElementType::kF32) return std::bit_cast<uint32_t>(1.0f);
+  if (type == ElementType::kF64) return std::bit_cast<uint64_t>(1.0);
+  return 1;
+}
 
 // The i in [0, count) with lo <= at + step * i < hi; step is not 0.
 struct Interval {
@@ -73,7 +81,9 @@ std::optional<WindowFold> WindowFold::Find(const plan::ReduceStage& stage, std::
     mask = load.mask;
     if (!out.FindOutside(reduction, load.type, 0)) return std::nullopt;
   }
-  if (load.op != NodeOp::kLoad || load.storage != load.type || StorageBytes(load.type) < 4) return std::nullopt;
+  if (load.op != NodeOp::kLoad || load.storage != reduction.hlo_type) return std::nullopt;
+  const bool is_narrow = load.storage != load.type;
+  if (is_narrow ? StorageBytes(load.storage) > 2 : StorageBytes(load.type) < 4) return std::nullopt;
   if (load.mask != mask || !out.FindBounds(program, mask)) return std::nullopt;
   // What is computed besides: nothing that is stored.
   if (!program.stores.empty() || program.results.size() != 1) return std::nullopt;
@@ -82,9 +92,16 @@ std::optional<WindowFold> WindowFold::Find(const plan::ReduceStage& stage, std::
   out.strides_ = std::move(*strides);
   out.offset_ = program.space.expr(load.index).constant;
   out.buffer_ = load.buffer;
-  out.width_ = StorageBytes(load.type);
-  out.ops_ = FindReduceOps(reduction.kind, load.type);
-  if (out.ops_.tiles == nullptr) return std::nullopt;
+  out.width_ = StorageBytes(load.storage);
+  out.tiles_ =
+      is_narrow ? FindNarrowTiles(reduction.kind, load.storage) : FindReduceOps(reduction.kind, load.type).tiles;
+  if (out.tiles_ == nullptr) return std::nullopt;
+  if (is_narrow) {
+    out.lane_ = load.storage;
+    const uint64_t outside = out.outside_;
+    FindNarrow(load.storage)(reinterpret_cast<const std::byte*>(&outside), reinterpret_cast<std::byte*>(&out.outside_),
+                             1);
+  }
   out.ChooseWindowTile(row_dims);
   if (out.tile_.column_dim < 0) return std::nullopt;
   // Long runs of a row's own elements are folded vector by vector instead of number by number of many rows.
@@ -136,7 +153,7 @@ bool WindowFold::FindOutside(const plan::Reduction& r, ElementType type, uint64_
     case plan::Reduction::Kind::kOr: skips_outside_ = same_as_start; return true;
     // A sum that begins with +0 is never -0, and adding +0 changes nothing else.
     case plan::Reduction::Kind::kSum: skips_outside_ = same_as_start && bits == 0; return true;
-    case plan::Reduction::Kind::kProduct: skips_outside_ = false; return true;
+    case plan::Reduction::Kind::kProduct: skips_outside_ = same_as_start && bits == OneBits(type); return true;
     case plan::Reduction::Kind::kOther: return false;
   }
   return false;
@@ -147,7 +164,7 @@ void WindowFold::ChooseWindowTile(std::span<const int64_t> row_dims) {
   const auto extent = [&](int d) { return row_dims[At(d)]; };
   const auto cost = [&](int d) {
     const int64_t stride = std::abs(StrideOf(d));
-    return (stride == 1 ? 1.0 : stride <= 2 ? 1.5 : 4.0) + 8.0 / static_cast<double>(extent(d));
+    return (stride == 1 ? 1.0 : stride <= 2 ? 1.5 : stride <= 4 ? 2.0 : 4.0) + 8.0 / static_cast<double>(extent(d));
   };
   for (int d = 0; d < static_cast<int>(row_dims.size()); ++d) {
     if (extent(d) == 1) continue;
@@ -169,7 +186,10 @@ std::optional<WindowFold::Target> WindowFold::FindTarget(const plan::ReduceStage
     return std::nullopt;
   const plan::Store& store = p.stores[0];
   const Node& n = p.nodes[At(store.node)];
-  if (n.op != NodeOp::kParam || n.bits != 0 || n.type != store.storage || store.buffer == buffer_) return std::nullopt;
+  if (n.op != NodeOp::kParam || n.bits != 0 || store.buffer == buffer_) return std::nullopt;
+  // Floats that are narrow get their NaNs when they are rounded.
+  if (lane_ == ElementType::kInvalid ? n.type != store.storage : store.storage != lane_ || IsFloat(lane_))
+    return std::nullopt;
   std::optional<Dims> strides = AffineCoefficients(p.space, store.index);
   if (!strides || (*strides)[At(tile_.column_dim)] != 1) return std::nullopt;
   return Target{store.buffer, p.space.expr(store.index).constant, std::move(*strides)};
@@ -191,8 +211,8 @@ void WindowFold::Run(std::span<std::byte* const> buffers, std::span<const int64_
   const auto fold = [&](const Rectangle& r, const void* const* from, int64_t n, int64_t from_row, int64_t from_column) {
     const int64_t height = r.rows.end - r.rows.begin, width = r.columns.end - r.columns.begin;
     if (height <= 0 || width <= 0 || n == 0) return;
-    ops_.tiles(from, n, from_row, from_column, height, width,
-               accumulator + (r.rows.begin * accumulator_stride + r.columns.begin) * width_, accumulator_stride);
+    tiles_(from, n, from_row, from_column, height, width,
+           accumulator + (r.rows.begin * accumulator_stride + r.columns.begin) * width_, accumulator_stride);
   };
   const auto flush = [&] {
     fold(rectangle, arrays, count, row_stride, column_stride);

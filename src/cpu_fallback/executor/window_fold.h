@@ -23,6 +23,8 @@ class WindowFold {
   // Of row dimensions alone.
   const TileShape& tile() const { return tile_; }
   int64_t elements() const { return elements_; }
+  // The storage type of 8 or 16 bits that values are folded in as they are; kInvalid: their own type.
+  ElementType lane() const { return lane_; }
   // Folds elements [begin, end) of the rows in the tile at `origin` into `accumulator`, which has its initial values.
   // `accumulator_stride`: elements from one row of the tile to the next.
   void Run(std::span<std::byte* const> buffers, std::span<const int64_t> origin, int64_t rows, int64_t columns,
@@ -48,7 +50,8 @@ class WindowFold {
   void ChooseWindowTile(std::span<const int64_t> row_dims);
   int64_t StrideOf(int dim) const { return dim < 0 ? 0 : strides_[static_cast<std::size_t>(dim)]; }
 
-  ReduceOps ops_;
+  decltype(ReduceOps::tiles) tiles_ = nullptr;
+  ElementType lane_ = ElementType::kInvalid;
   TileShape tile_;
   std::size_t row_rank_ = 0;
   Dims element_dims_;

@@ -9,88 +9,10 @@
 #include <hwy/foreach_target.h>
 
 #include "cpu_fallback/kernels/reduce_rows-inl.h"
+#include "cpu_fallback/kernels/window_tiles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
-
-template <class T, class F, int kArrays>
-HWY_INLINE void FoldDense(const T* const* arrays, int64_t offset, std::size_t n, T* HWY_RESTRICT to) {
-  const hn::ScalableTag<T> d;
-  const std::size_t lanes = hn::Lanes(d);
-  const T* in[kArrays];
-  for (int k = 0; k < kArrays; ++k) in[k] = arrays[k] + offset;
-  std::size_t c = 0;
-  for (; c + lanes <= n; c += lanes) {
-    auto value = hn::LoadU(d, to + c);
-    for (int k = 0; k < kArrays; ++k) value = F::Do(d, value, hn::LoadU(d, in[k] + c));
-    hn::StoreU(value, d, to + c);
-  }
-  if (c == n) return;
-  auto value = hn::LoadN(d, to + c, n - c);
-  for (int k = 0; k < kArrays; ++k) value = F::Do(d, value, hn::LoadN(d, in[k] + c, n - c));
-  hn::StoreN(value, d, to + c, n - c);
-}
-
-// Elements 2 to 4 apart from number c on: loads of elements side by side, of which the first one is taken. The last
-// ones' others may lie behind the array.
-template <class F, class D, class T = hn::TFromD<D>>
-HWY_INLINE void FoldEveryNth(D d, const T* const* arrays, int64_t count, int64_t offset, int64_t stride, std::size_t n,
-                             T* HWY_RESTRICT to, std::size_t& c) {
-  const std::size_t lanes = hn::Lanes(d);
-  for (; c + lanes < n; c += lanes) {
-    auto value = hn::LoadU(d, to + c);
-    for (int64_t k = 0; k < count; ++k) {
-      const T* at = arrays[k] + offset + stride * static_cast<int64_t>(c);
-      [[maybe_unused]] hn::Vec<D> x, y, z, w;
-      if (stride == 2) hn::LoadInterleaved2(d, at, x, y);
-      else if (stride == 3) hn::LoadInterleaved3(d, at, x, y, z);
-      else hn::LoadInterleaved4(d, at, x, y, z, w);
-      value = F::Do(d, value, x);
-    }
-    hn::StoreU(value, d, to + c);
-  }
-}
-
-template <class T, class F>
-HWY_INLINE void FoldStrided(const T* const* arrays, int64_t count, int64_t offset, int64_t stride, std::size_t n,
-                            T* HWY_RESTRICT to) {
-  const hn::ScalableTag<T> d;
-  const std::size_t lanes = hn::Lanes(d);
-  std::size_t c = 0;
-  if constexpr (sizeof(T) >= 4) {
-    if (stride >= 2 && stride <= 4) {
-      FoldEveryNth<F>(d, arrays, count, offset, stride, n, to, c);
-      // What is left of a row in shorter vectors.
-      FoldEveryNth<F>(hn::CappedTag<T, 32 / sizeof(T)>(), arrays, count, offset, stride, n, to, c);
-      FoldEveryNth<F>(hn::CappedTag<T, 16 / sizeof(T)>(), arrays, count, offset, stride, n, to, c);
-    } else if (stride == 0 && count == 1) {
-      const auto constant = hn::Set(d, arrays[0][offset]);
-      for (; c + lanes <= n; c += lanes) hn::StoreU(F::Do(d, hn::LoadU(d, to + c), constant), d, to + c);
-    }
-  }
-  for (; c < n; ++c)
-    for (int64_t k = 0; k < count; ++k)
-      to[c] = Combine<T, F>(to[c], arrays[k][offset + static_cast<int64_t>(c) * stride]);
-}
-
-template <class T, class F>
-void ReduceTiles(const void* const* in_pointers, int64_t arrays, int64_t row_stride, int64_t column_stride,
-                 int64_t rows, int64_t columns, void* accumulator, int64_t accumulator_stride) {
-  const T* const* in = reinterpret_cast<const T* const*>(in_pointers);
-  T* to = static_cast<T*>(accumulator);
-  if (column_stride == 1 && row_stride == columns && accumulator_stride == columns) columns *= rows, rows = 1;
-  const std::size_t n = static_cast<std::size_t>(columns);
-  for (int64_t r = 0; r < rows; ++r, to += accumulator_stride) {
-    const int64_t at = r * row_stride;
-    int64_t k = 0;
-    if (column_stride == 1) {
-      for (; k + 4 <= arrays; k += 4) FoldDense<T, F, 4>(in + k, at, n, to);
-      for (; k < arrays; ++k) FoldDense<T, F, 1>(in + k, at, n, to);
-    } else {
-      FoldStrided<T, F>(in, arrays, at, column_stride, n, to);
-    }
-  }
-}
 
 template <class T, class F>
 ReduceOps Pick() {
