@@ -27,6 +27,7 @@ constexpr int64_t kWindowTileElements = 2048;
 // Longer sums are better cut into pieces, which other layouts do.
 constexpr int64_t kMostWindowElements = 1024;
 constexpr int64_t kLongRun = 8;
+constexpr int64_t kNarrowColumns = 16;
 
 uint64_t OneBits(ElementType type) {
   if (type == ElementType::kF32) return std::bit_cast<uint32_t>(1.0f);
@@ -104,6 +105,8 @@ std::optional<WindowFold> WindowFold::Find(const plan::ReduceStage& stage, std::
   }
   out.ChooseWindowTile(row_dims);
   if (out.tile_.column_dim < 0) return std::nullopt;
+  // Vectors of the narrow type hold little of short rows.
+  if (is_narrow && out.tile_.columns < kNarrowColumns) return std::nullopt;
   // Long runs of a row's own elements are folded vector by vector instead of number by number of many rows.
   for (std::size_t d = out.row_rank_; d < out.strides_.size(); ++d)
     if (out.strides_[d] == 1 && element_dims[d - out.row_rank_] >= kLongRun &&
