@@ -15,7 +15,9 @@ import subprocess
 import sys
 import tempfile
 
-from families import FAMILIES, NESTED
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import address_space  # noqa: E402
+from families import FAMILIES, NESTED  # noqa: E402
 
 N, DEPTH, MOST = 1000, 50, 4.6
 # Larger at these sizes, and why. Kernels that are not full yet (400 instructions) grow with the program; the arena looks
@@ -39,7 +41,7 @@ SECONDS = 300
 def counts(tool, paths):
     def limit():
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
-        resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+        address_space.limit(tool, 8 << 30)
     out = subprocess.run([tool] + paths, capture_output=True, preexec_fn=limit)
     if out.returncode != 0:
         return None, out.stderr.decode(errors="replace").strip()[:300] or f"exit {out.returncode}"

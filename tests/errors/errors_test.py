@@ -20,13 +20,15 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+import address_space  # noqa: E402
 MEMORY = 6 << 30  # of address space: a Vulkan driver maps a good part of that for nothing
 SECONDS = 60
 CODES = {"error": {3}, "memory": {5}, "any": {0, 3, 5}}
 
 
-def limit():
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+def limit(krafla):
+    address_space.limit(krafla, MEMORY)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
@@ -34,7 +36,7 @@ def check(krafla, device, path, expect, wanted, save):
     """Empty, or what is wrong."""
     try:
         out = subprocess.run([krafla, "run", str(path), "-d", device, "--random", "--save", save], capture_output=True,
-                             timeout=SECONDS, preexec_fn=limit)
+                             timeout=SECONDS, preexec_fn=lambda: limit(krafla))
     except subprocess.TimeoutExpired:
         return f"not done after {SECONDS} s"
     said = out.stderr.decode(errors="replace")
