@@ -144,7 +144,8 @@ class Compiler:
 
     def __init__(self, krafla, disabled="", dump=None, on_progress=lambda done, of: None):
         self.krafla, self.disabled, self.dump, self.on_progress = pathlib.Path(krafla), disabled, dump, on_progress
-        self.tool = sha(self.krafla.read_bytes())
+        # The command is little but its library, where it has one.
+        self.tool = sha(*(f.read_bytes() for f in (self.krafla, *sorted(self.krafla.parent.glob("libkrafla.so*")))))
         self.spirv = CACHE / "spirv"
         self.spirv.mkdir(parents=True, exist_ok=True)
         if sum(1 for _ in os.scandir(self.spirv)) > MOST_FILES:
