@@ -12,6 +12,9 @@ namespace {
 
 constexpr std::size_t kMostStepsApart = 16;  // each step between is compared
 constexpr std::size_t kMostParts = 8;        // of a kernel: the device's code for each is in it
+// Of all parts: functions of many operations, with a register for each value, outweigh a launch (a kernel of Bessel and
+// gamma functions spilled 62 registers on Intel's compilers, 12 alone).
+constexpr std::size_t kMostNodes = 200;
 
 }  // namespace
 
@@ -37,7 +40,7 @@ std::vector<std::size_t> ModulePlanner::LaunchesWith(const StepList& steps, std:
   const auto at = [&](std::size_t s) { return std::get_if<LaunchStep>(&steps.steps[s]); };
   std::vector<const LaunchStep*> launches = {at(first)};
   OpenSlices open(plan_, OpenSlices::Arena::kIsOpen);
-  std::size_t added = first;
+  std::size_t added = first, nodes = NodesOf(plan_, *launches.front());
   for (std::size_t s = first + 1; s < std::min(steps.steps.size(), first + kMostStepsApart); ++s) {
     // What a collective works on is touched until it is awaited.
     if (std::holds_alternative<AwaitStep>(steps.steps[s])) break;
@@ -45,6 +48,8 @@ std::vector<std::size_t> ModulePlanner::LaunchesWith(const StepList& steps, std:
     if (gone[s] || launch == nullptr ||
         !AreWorthOne(plan_, *launches.front(), *launch, options_.fusion.limits.sibling_elements))
       continue;
+    const std::size_t with = nodes + NodesOf(plan_, *launch);
+    if (with > kMostNodes) continue;
     for (; added < s; ++added)
       if (!gone[added]) open.Add(static_cast<int>(added), SlicesOf(plan_, steps.steps[added]));
     // A dot may follow one of them, if all others leave it alone.
@@ -55,8 +60,12 @@ std::vector<std::size_t> ModulePlanner::LaunchesWith(const StepList& steps, std:
       if (!std::ranges::contains(out, followed) || !Follows(plan_, *launch, *at(followed))) continue;
     }
     launches.push_back(launch);
-    if (!asks || Joined(launches)) out.push_back(s);
-    else launches.pop_back();
+    if (!asks || Joined(launches)) {
+      out.push_back(s);
+      nodes = with;
+    } else {
+      launches.pop_back();
+    }
     if (out.size() == kMostParts) break;
   }
   return out;

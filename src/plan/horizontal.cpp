@@ -89,6 +89,15 @@ int64_t WorkOf(const KernelBody& body) {
 
 }  // namespace
 
+std::size_t NodesOf(const ProgramPlan& plan, const LaunchStep& launch) {
+  const KernelBody& body = KernelOf(plan, launch).body;
+  if (const auto* loop = std::get_if<LoopKernel>(&body)) return loop->program.nodes.size();
+  std::size_t out = 0;
+  if (const auto* reduce = std::get_if<ReduceKernel>(&body))
+    for (const ReduceStage& stage : reduce->stages) out += stage.program.nodes.size();
+  return out;
+}
+
 bool AreWorthOne(const ProgramPlan& plan, const LaunchStep& a, const LaunchStep& b, int64_t most_elements) {
   const KernelPlan &of_a = KernelOf(plan, a), &of_b = KernelOf(plan, b);
   if (of_a.body.index() != of_b.body.index() || a.exchange >= 0 || b.exchange >= 0) return false;

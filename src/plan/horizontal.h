@@ -29,6 +29,9 @@ bool Follows(const ProgramPlan& plan, const LaunchStep& b, const LaunchStep& a);
 // For each part the one before it that it follows; -1: none.
 std::vector<int> FollowedParts(const HorizontalKernel& horizontal);
 
+// Operations of a loop's or reduction's programs; 0 of other kernels.
+std::size_t NodesOf(const ProgramPlan& plan, const LaunchStep& launch);
+
 // Whether two launches are worth one: products that read an operand in common, or loops or reductions of little work.
 bool AreWorthOne(const ProgramPlan& plan, const LaunchStep& a, const LaunchStep& b, int64_t most_elements);
 
