@@ -30,9 +30,9 @@ struct ClientOptions {
   // Where compiled pipelines, outcomes of self-tests and tunings are kept. Unset: KRAFLA_CACHE_DIR in the environment,
   // else the user's cache folder. Empty: nowhere.
   std::optional<std::string> cache_folder = {};
-  // The most bytes that programs and buffers of the client may hold at once: arenas, results and buffers made from
-  // the host's memory, by what they are planned for. Past it loading and making buffers is RESOURCE_EXHAUSTED. 0: no
-  // limit. Sessions and buffers (krafla/session.h) keep to it.
+  // The most bytes that programs and buffers of the client may hold at once: arenas, what kernels keep of constants,
+  // results and buffers made from the host's memory, by what they are planned for. Past it loading and making buffers
+  // is RESOURCE_EXHAUSTED. 0: no limit. Sessions and buffers (krafla/session.h) keep to it.
   int64_t memory_limit = 0;
 };
 

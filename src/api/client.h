@@ -101,6 +101,7 @@ struct CompileReport {
   std::string tuning_ignored;   // why what it has stored is not used; empty: it is, or there is nothing
   int pipelines_compiled = 0, pipelines_cached = 0;
   int64_t arena_bytes = 0, peak_live_bytes = 0;
+  int64_t kept_bytes = 0;  // what kernels keep of constants from run to run, once for all runs of the program
   double passes_ms = 0, plan_ms = 0, emit_ms = 0;  // krafla's own work
   double pipeline_ms = 0;                          // the driver's
   std::vector<Fallback> fallbacks;

@@ -38,6 +38,7 @@ Result<std::unique_ptr<Executable>> CpuExecutable::Create(plan::ProgramPlan plan
   out->report_.emit_ms = emit.Milliseconds();
   out->report_.device_instructions = out->report_.instructions;
   out->report_.rounding_kernels = out->plan_->rounding_kernels();
+  out->report_.kept_bytes = out->plan_->kept_bytes();
   return out;
 }
 

@@ -72,8 +72,8 @@ Result<Session> Session::Load(const LocalClient& client, const XlaComputation& p
     KRAFLA_ASSIGN(impl->outputs, SessionTensors::Of(impl->executable->results(), ResultNames(module)));
     impl->report = ReportOf(*impl->executable);
     const int64_t runs = std::max(options.concurrent_runs, 1);
-    KRAFLA_ASSIGN(impl->claim,
-                  on.budget->Take(impl->report.arena_bytes * runs, Format("The program '{}'", program.name())));
+    const int64_t bytes = impl->report.arena_bytes * runs + impl->executable->report().kept_bytes;
+    KRAFLA_ASSIGN(impl->claim, on.budget->Take(bytes, Format("The program '{}'", program.name())));
     return Session(std::move(impl));
   });
 }

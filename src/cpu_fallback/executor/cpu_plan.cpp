@@ -203,11 +203,19 @@ Result<> CpuPlan::Configure(const Options& options) {
   return MakeTapes();
 }
 
-// Of the loops that are in no other one.
 int CpuPlan::rounding_kernels() const {
   return static_cast<int>(std::ranges::count_if(kernels_, [](const auto& k) { return k->rounds_vectors(); }));
 }
 
+int64_t CpuPlan::kept_bytes() const {
+  int64_t out = 0;
+  plan::ForEachLaunch(*plan_, [&](const plan::LaunchStep& launch) {
+    out += kernels_[static_cast<std::size_t>(launch.kernel)]->kept_bytes();
+  });
+  return out;
+}
+
+// Of the loops that are in no other one.
 Result<> CpuPlan::MakeTapes() {
   return plan::TryForEachStep(*plan_, [&](const plan::Step& step) -> Result<bool> {
     const auto* loop = std::get_if<plan::WhileStep>(&step);

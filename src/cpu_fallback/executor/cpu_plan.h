@@ -50,7 +50,8 @@ class CpuPlan {
   const plan::ProgramPlan& plan() const { return *plan_; }
   // Kernels that round what they multiply (CpuKernelOptions::int_dot).
   int rounding_kernels() const;
-  int64_t arena_bytes() const { return static_cast<int64_t>(arena_.size() + scratch_.size() + blocks_.size()); }
+  // What its kernels keep of constants once each has run.
+  int64_t kept_bytes() const;
 
   // What a step took each time: a launch, a copy, a row group with all its blocks, or a loop in no other one, without
   // the steps in it that are told of themselves; or, before the first step, the copies of arguments whose place a
