@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kMostStepsApart = 16;  // each step between is compared
 constexpr std::size_t kMostParts = 8;        // of a kernel: the device's code for each is in it
 // Of all parts: functions of many operations, with a register for each value, outweigh a launch (a kernel of Bessel and
-// gamma functions spilled 62 registers on Intel's compilers, 12 alone).
+// gamma functions spilled 62 values on Intel's compilers, apart they spill 40).
 constexpr std::size_t kMostNodes = 200;
 
 }  // namespace

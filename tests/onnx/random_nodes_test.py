@@ -29,14 +29,18 @@ MOST_DIFFERENCE = 2e-5  # of the largest answer: sums in another order, and exac
 A_MODEL = 25  # nodes
 
 
-def run_alone(node):
-    """The node's results by ONNX Runtime, or the sentence that it refuses with."""
+def unoptimised(proto):
+    """The model as ONNX Runtime runs it node by node."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def run_alone(node):
+    """The node's results by ONNX Runtime, or the sentence that it refuses with."""
     try:
-        session = onnxruntime.InferenceSession(model([node], 0).SerializeToString(), options, providers=["CPUExecutionProvider"])
-        return session.run(None, {f"n0_i{i}": a for i, a in enumerate(node.inputs) if a is not None and i not in node.weights})
+        return unoptimised(model([node], 0)).run(None, {f"n0_i{i}": a for i, a in enumerate(node.inputs) if a is not None and i not in node.weights})
     except Exception as error:  # whatever class its bindings throw
         return str(error).split("\n")[0]
 

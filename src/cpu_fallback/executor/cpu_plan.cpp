@@ -302,7 +302,6 @@ Result<> CpuPlan::Launch(const plan::LaunchStep& step) {
 
 Result<std::byte*> CpuPlan::KeptOf(const plan::LaunchStep& step, const CpuKernel& kernel,
                                    std::span<std::byte* const> bindings) {
-  if (const auto found = kept_at_.find(&step); found != kept_at_.end()) return found->second;
   const std::scoped_lock lock(kept_->making);
   auto found = kept_->arrays.find(&step);
   if (found == kept_->arrays.end()) {
@@ -319,7 +318,7 @@ Result<std::byte*> CpuPlan::KeptOf(const plan::LaunchStep& step, const CpuKernel
     KRAFLA_TRY(limit_->Check());  // what was interrupted is no whole array
     found = kept_->arrays.emplace(&step, std::move(kept)).first;
   }
-  return kept_at_[&step] = found->second.data();
+  return found->second.data();
 }
 
 Result<> CpuPlan::Start(const plan::LaunchStep& step) {

@@ -95,8 +95,7 @@ class CpuPlan {
     std::unordered_map<const plan::LaunchStep*, AlignedBytes> arrays;
   };
   std::shared_ptr<KeptArrays> kept_ = std::make_shared<KeptArrays>();
-  std::unordered_map<const plan::LaunchStep*, std::byte*> kept_at_;  // those that this executable has asked for
-  uint32_t device_ids_[2] = {0, 0};                                  // replica, partition
+  uint32_t device_ids_[2] = {0, 0};  // replica, partition
   AlignedBytes arena_, scratch_;
   // For each thread what a block needs: its arrays (ProgramPlan::block_bytes), then scratch for its kernels.
   AlignedBytes blocks_;

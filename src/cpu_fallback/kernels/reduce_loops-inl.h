@@ -193,16 +193,16 @@ template <class T>
 inline constexpr bool kHasMaskedLoads =
     HWY_HAVE_SCALABLE || HWY_MAX_BYTES == 64 || (HWY_TARGET == HWY_AVX2 && sizeof(T) >= 4);
 template <class D>
-HWY_NOINLINE hn::Vec<D> LoadSome(D d, const hn::TFromD<D>* at, std::size_t n) {
+HWY_NOINLINE hn::Vec<D> LoadTail(D d, const hn::TFromD<D>* at, std::size_t n) {
   return hn::LoadN(d, at, n);
 }
 template <class F, class D>
 HWY_INLINE hn::Vec<D> EnterSome(D d, const hn::TFromD<D>* at, std::size_t n) {
   if constexpr (kHasMaskedLoads<hn::TFromD<D>>) return F::Enter(d, hn::LoadN(d, at, n));
-  else return F::Enter(d, LoadSome(d, at, n));
+  else return F::Enter(d, LoadTail(d, at, n));
 }
 template <class D>
-HWY_NOINLINE void StoreSome(hn::Vec<D> v, D d, hn::TFromD<D>* at, std::size_t n) {
+HWY_NOINLINE void StoreTail(hn::Vec<D> v, D d, hn::TFromD<D>* at, std::size_t n) {
   hn::StoreN(v, d, at, n);
 }
 
@@ -270,7 +270,7 @@ void ReduceColumns(const void* in, RowPlanes planes, int64_t row_count, int64_t 
       for (int64_t p = 0; p < planes.count; ++p)
         for (std::size_t r = 0; r < rows; ++r)
           s = F::Do(d, s, EnterSome<F>(d, a + p * planes.stride + r * n + c, left));
-      StoreSome(F::Leave(d, s), d, to + c, left);
+      StoreTail(F::Leave(d, s), d, to + c, left);
     }
     return;
   }
@@ -296,7 +296,7 @@ void ReduceColumns(const void* in, RowPlanes planes, int64_t row_count, int64_t 
       }
       if (r < rows) s = F::Do(d, s, EnterSome<F>(d, plane + r * n, left));
     }
-    StoreSome(F::Leave(d, F::Do(d, EnterSome<F>(d, to + c, left), F::Do(d, s, t))), d, to + c, left);
+    StoreTail(F::Leave(d, F::Do(d, EnterSome<F>(d, to + c, left), F::Do(d, s, t))), d, to + c, left);
   }
 }
 

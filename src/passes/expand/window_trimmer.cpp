@@ -14,8 +14,6 @@ namespace krafla {
 
 namespace {
 
-int64_t FloorDivSigned(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0 ? 1 : 0); }
-
 // Takes the taps at both ends off that meet none of `extent` elements in any of `windows` windows. What was taken off
 // the beginning; nothing where the window stays as it is.
 std::optional<int64_t> Trim(WindowDim& w, int64_t extent, int64_t windows) {
@@ -23,8 +21,8 @@ std::optional<int64_t> Trim(WindowDim& w, int64_t extent, int64_t windows) {
   // Tap j of window o lies at o * stride + j * dilation - padding_low of the dilated array.
   const int64_t elements = (extent - 1) * w.base_dilation + 1;
   const int64_t low = w.padding_low - (windows - 1) * w.stride;
-  const int64_t first = std::max<int64_t>(0, -FloorDivSigned(-low, w.window_dilation));
-  const int64_t last = std::min<int64_t>(w.size - 1, FloorDivSigned(elements - 1 + w.padding_low, w.window_dilation));
+  const int64_t first = std::max<int64_t>(0, CeilDiv(low, w.window_dilation));
+  const int64_t last = std::min<int64_t>(w.size - 1, -CeilDiv(-(elements - 1 + w.padding_low), w.window_dilation));
   if (first > last || (first == 0 && last == w.size - 1)) return std::nullopt;
   w.padding_low -= first * w.window_dilation;
   w.padding_high -= (w.size - 1 - last) * w.window_dilation;
