@@ -242,7 +242,9 @@ XlaOp TransposeTo(XlaOp x, std::span<const int64_t> permutation) {
   return Transpose(x, Ints(permutation.begin(), permutation.end()));
 }
 XlaOp MoveAxis(XlaOp x, int64_t from, int64_t to) {
-  Ints order = Range(0, RankOf(x));
+  const int64_t rank = RankOf(x);
+  if (std::min(from, to) < 0 || std::max(from, to) >= rank) Reject("It takes no arrays of {} dimensions.", rank);
+  Ints order = Range(0, rank);
   order.erase(order.begin() + from);
   order.insert(order.begin() + to, from);
   return TransposeTo(x, order);
@@ -250,6 +252,7 @@ XlaOp MoveAxis(XlaOp x, int64_t from, int64_t to) {
 XlaOp TakeAlong(XlaOp x, XlaOp indices, int64_t axis) {
   const Shape shape = ShapeOf(x);
   const int64_t rank = shape.rank(), index_rank = RankOf(indices);
+  if (axis < 0 || axis >= rank) Reject("It takes no elements of an array of {} dimensions.", rank);
   GatherDimensionNumbers numbers;
   Dims sizes;
   for (int64_t i = 0; i < rank; ++i) {
@@ -333,6 +336,13 @@ XlaOp ActivationOf(std::string_view name, double alpha, double beta, XlaOp x) {
   if (name == "Softsign") return Div(x, Add(Abs(x), Like(x, 1)));
   if (name == "Softplus") return Add(Max(x, Like(x, 0)), Log1p(Exp(Neg(Abs(x)))));
   Refuse("There is no activation '{}'.", name);
+}
+
+XlaOp FusedActivation(Call& c, XlaOp x, std::optional<double> alpha, std::optional<double> beta) {
+  const std::string name = c.Text("activation", "");
+  if (name.empty()) return x;
+  if (name == "Clip") return ClampTo(x, alpha.value_or(-INFINITY), beta.value_or(INFINITY));
+  return ActivationOf(name, alpha.value_or(name == "HardSigmoid" ? 0.2F : 0.01F), beta.value_or(0.5), x);
 }
 
 }  // namespace krafla::onnx

@@ -188,6 +188,8 @@ XlaOp FromNumbers(XlaBuilder* b, ElementType type, const std::vector<double>& va
 std::vector<double> NumbersOf(const Literal& literal);
 Ints IntsOf(const Literal& literal);
 XlaOp ActivationOf(std::string_view name, double alpha, double beta, XlaOp x);
+// The activation that the attribute of com.microsoft's fused operators names, if it names one, with its numbers.
+XlaOp FusedActivation(Call& c, XlaOp x, std::optional<double> alpha, std::optional<double> beta);
 
 #define KRAFLA_ONNX_OP(domain, op, first, last, function, sizes) Outputs function(Call& c);
 #include "onnx/onnx_ops.def"

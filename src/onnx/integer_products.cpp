@@ -15,6 +15,8 @@ std::optional<double> KnownNumber(const Value* value) {
   if (std::ranges::find_if(numbers, [&](double v) { return v != numbers[0]; }) != numbers.end()) return std::nullopt;
   return numbers[0];
 }
+// Of u8, 128 lower.
+XlaOp AsS8(XlaOp x) { return BitcastConvertType(Xor(x, Like(x, 128)), S8); }
 // s32 sums over the dimensions first .. last - 1, which become 1.
 XlaOp SumsOf(const Bytes& x, int64_t first, int64_t last) {
   XlaBuilder* b = x.values.builder();
@@ -38,12 +40,13 @@ XlaOp SumsOf(const Bytes& x, int64_t first, int64_t last) {
   return FromLiteral(b, std::move(sums));
 }
 XlaOp Times(XlaOp x, double factor) { return Mul(x, Like(x, factor)); }
+
+}  // namespace
+
 XlaOp Centred(const Bytes& x, ElementType type, int64_t axis) {
   const XlaOp values = Convert(x.values, type);
   return x.zero.IsUninitialized() ? values : Sub(values, Convert(Spread(x.zero, DimsOf(values), axis, 0), type));
 }
-
-}  // namespace
 
 Bytes BytesOf(Call& c, const Value& value, const Value* zero) {
   const ElementType type = value.shape.element_type();
@@ -52,7 +55,7 @@ Bytes BytesOf(Call& c, const Value& value, const Value* zero) {
   Bytes out;
   if (value.literal == nullptr) {
     const XlaOp x = c.OpOf(value);
-    out.values = is_unsigned ? BitcastConvertType(Xor(x, Like(x, 128)), S8) : x;
+    out.values = is_unsigned ? AsS8(x) : x;
   } else {
     out.known = value.literal;
     if (is_unsigned) {
@@ -74,8 +77,7 @@ Bytes BytesOf(Call& c, const Value& value, const Value* zero) {
 }
 Bytes BytesOf(XlaOp x, XlaOp zero) {
   const XlaOp moved = Convert(zero, S32);
-  return {
-      .values = BitcastConvertType(Xor(x, Like(x, 128)), S8), .zero = Sub(moved, Like(moved, 128)), .known = nullptr};
+  return {.values = AsS8(x), .zero = Sub(moved, Like(moved, 128)), .known = nullptr};
 }
 Bytes BytesOf(Call& c, std::size_t value, std::size_t zero) {
   // Asked for as every operator does, which ends a computation at once that would be of too much.
@@ -115,9 +117,9 @@ XlaOp IntegerConvolution(Call& c, const Bytes& x, const Bytes& w) {
   if (kernel.size() < 3 || groups <= 0 || kernel[0] % groups != 0) Reject("{} groups of a convolution.", groups);
   if (!x.zero.IsUninitialized() && Volume(DimsOf(x.zero)) != 1) Reject("The zero point of x is not one number.");
   const int64_t products = Volume(std::span(kernel).subspan(1));
-  // Of few channels, where bytes have no instructions to gain from: floats hold the sums of so many products exactly.
-  constexpr int64_t kFewChannels = 1, kExactProducts = (1 << 24) / (255 * 255);
-  if (kernel[1] <= kFewChannels && products <= kExactProducts)
+  // Of one channel, where bytes have no instructions to gain from: floats hold the sums of so many products exactly.
+  constexpr int64_t kExactProducts = (1 << 24) / (255 * 255);
+  if (kernel[1] == 1 && products <= kExactProducts)
     return Convert(ConvolutionOf(c, Centred(x, F32, 1), Centred(w, F32, 0), std::nullopt), S32);
   // What lies around x is zero, which its zero point stands for.
   const XlaOp fill = x.zero.IsUninitialized() ? XlaOp() : Convert(Reshape(x.zero, {}), S8);

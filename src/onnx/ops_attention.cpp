@@ -22,6 +22,10 @@ XlaOp RepeatHeads(XlaOp x, int64_t heads) {
   const int64_t each = heads / d[1];
   return Reshape(BroadcastInDim(x, {d[0], d[1], each, d[2], d[3]}, {0, 1, 3, 4}), {d[0], heads, d[2], d[3]});
 }
+XlaOp SoftCapped(Call& c, XlaOp score) {
+  const double cap = c.Float("softcap", 0);
+  return cap == 0 ? score : Mul(Tanh(Div(score, Like(score, cap))), Like(score, cap));
+}
 XlaOp TurnedBy(XlaOp x, XlaOp cosine, XlaOp sine, bool interleaved) {
   const Ints d = DimsOf(x);
   const int64_t half = DimsOf(cosine).back(), width = 2 * half;
@@ -103,8 +107,7 @@ Outputs OnAttention(Call& c) {
   const Ints ds = DimsOf(score);
   XlaOp matched[4];  // what the fourth result may be asked to show
   matched[0] = score;
-  const double cap = c.Float("softcap", 0);
-  if (cap != 0) score = Mul(Tanh(Div(score, Like(score, cap))), Like(score, cap));
+  score = SoftCapped(c, score);
   matched[1] = score;
   score = Masked(c, score);
   matched[2] = score;

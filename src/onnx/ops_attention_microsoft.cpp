@@ -91,9 +91,10 @@ Outputs OnMicrosoftRotaryEmbedding(Call& c) {
   XlaOp x = c.In(0);
   const bool flat = RankOf(x) == 3;
   XlaOp cosines = c.In(2), sines = c.In(3);
-  const int64_t named = c.Int("rotary_embedding_dim", 0), width = named > 0 ? named : 2 * DimsOf(cosines).back();
-  if (RankOf(cosines) != 2 || width <= 0 || width / 2 > DimsOf(cosines)[1])
-    Reject("It turns {} elements by tables of {} dimensions.", width, RankOf(cosines));
+  if (RankOf(cosines) != 2) Reject("A table of angles has {} dimensions.", RankOf(cosines));
+  const int64_t named = c.Int("rotary_embedding_dim", 0), width = named > 0 ? named : 2 * DimsOf(cosines)[1];
+  if (width <= 0 || width / 2 > DimsOf(cosines)[1])
+    Reject("It turns {} elements by {} angles.", width, DimsOf(cosines)[1]);
   if (c.Int("is_packed_batching", 0) != 0) Refuse("Packed batches are not supported.");
   if (flat) {
     const int64_t heads = c.Int("num_heads", 0);
@@ -223,7 +224,11 @@ Cache CacheOf(Call& c, XlaOp k, XlaOp v, XlaOp before, XlaOp total) {
   Cache out;
   if (c.Int("sliding_window_cache", 0) == 0) {
     int64_t whole = past + length;
-    if (c.IsKnown(6)) whole = std::max(past, c.KnownInts(6, "the number of keys").at(0));
+    if (c.IsKnown(6)) {
+      const Ints total_keys = c.KnownInts(6, "the number of keys");
+      if (total_keys.size() != 1) Reject("The number of keys is {} numbers.", total_keys.size());
+      whole = std::max(past, total_keys[0]);
+    }
     if (whole < length) Reject("{} keys for {} queries.", whole, length);
     out.start = before;
     out.keys = out.present_keys = Appended(past_keys, k, before, whole);
@@ -259,6 +264,8 @@ Outputs OnGroupQueryAttention(Call& c) {
     if (c.Has(i)) Refuse("Its input {} is not supported.", i);
   if (c.Int("qk_output", 0) != 0) Refuse("Scores as a result are not supported.");
   if (heads <= 0 || groups <= 0 || heads % groups != 0) Reject("{} heads share {}.", heads, groups);
+  for (const std::size_t i : {std::size_t{3}, std::size_t{4}})
+    if (c.Has(i) && c.ShapeOf(i).rank() != 4) Reject("A cache of {} dimensions.", c.ShapeOf(i).rank());
   XlaOp q = c.In(0), k, v;
   const Ints dq = DimsOf(q);
   if (dq.size() != 3) Reject("It takes queries of 3 dimensions.");
@@ -288,8 +295,7 @@ Outputs OnGroupQueryAttention(Call& c) {
   const XlaOp scaled = Mul(q, Like(q, ScaleOf(c, DimsOf(q)[3])));
   XlaOp score = InF32(MatMulOf(scaled, MoveAxis(RepeatHeads(cache.keys, heads), 3, 2)));
   const Ints ds = DimsOf(score);
-  if (const double cap = c.Float("softcap", 0); cap != 0)
-    score = Mul(Tanh(Div(score, Like(score, cap))), Like(score, cap));
+  score = SoftCapped(c, score);
   if (c.Has(10)) {
     if (c.Int("sliding_window_cache", 0) != 0) Refuse("A bias beside a cache as long as the window is not supported.");
     XlaOp bias = Convert(c.In(10), TypeOf(score));

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "onnx/call.h"
+#include "base/checked_math.h"
+#include "onnx/quantised.h"
 
 namespace krafla::onnx {
 namespace {
@@ -56,37 +57,19 @@ Literal Transposed(const Literal& from, int64_t rows, int64_t columns) {
                       static_cast<std::size_t>(width));
   return out;
 }
-// Values [.., n] less their zero points, times their scales, both [.., n / block], in the scales' type. `dims`: those
-// of the result, of whose last dimension the last block may hold less.
-XlaOp FromBlocks(XlaOp values, XlaOp zeros, XlaOp scales, int64_t block, const Ints& dims) {
-  const ElementType type = TypeOf(scales);
-  Ints blocks = DimsOf(values), places = Range(0, static_cast<int64_t>(blocks.size()));
-  const int64_t n = blocks.back(), count = (n + block - 1) / block;
-  if (const int64_t missing = count * block - n; missing > 0) {
-    std::vector<std::pair<int64_t, int64_t>> padding(blocks.size());
-    padding.back() = {0, missing};
-    values = PadWith(values, Zero(values.builder(), TypeOf(values)), padding);
-  }
-  Ints flat = blocks, few = blocks;
-  flat.back() = count * block;
-  few.back() = count;
-  blocks.back() = count;
-  blocks.push_back(block);
-  const auto spread = [&](XlaOp x) { return BroadcastInDim(Reshape(x, few), blocks, places); };
-  XlaOp y = Convert(Reshape(values, blocks), type);
-  y = Mul(Sub(y, spread(Convert(zeros, type))), spread(scales));
-  return SliceInDim(Reshape(y, flat), 0, dims.back(), 1, static_cast<int64_t>(dims.size()) - 1);
+// Values less their zero points, times their scales, in `type`: one of each a block along `axis`.
+XlaOp FromBlocks(XlaOp values, XlaOp zeros, XlaOp scales, ElementType type, int64_t axis, int64_t block) {
+  const Ints dims = DimsOf(values);
+  const auto spread = [&](XlaOp x) { return Spread(Convert(x, type), dims, axis, block); };
+  return Mul(Sub(Convert(values, type), spread(zeros)), spread(scales));
 }
 double Middle(int64_t bits) { return static_cast<double>(int64_t{1} << (bits - 1)); }
 
-}  // namespace
-
-namespace {
 // What MatMulNBits multiplies with.
 struct Blocks {
   int64_t k = 0, n = 0, size = 0, bits = 0;
-  int64_t count() const { return (k + size - 1) / size; }
-  int64_t zero_bytes() const { return (count() * bits + 7) / 8; }
+  int64_t count() const { return CeilDiv(k, size); }
+  int64_t zero_bytes() const { return CeilDiv(count() * bits, 8); }
 };
 // [K, N], of weights that are known: side by side along N, as products read them fastest.
 XlaOp ByColumns(Call& c, const Blocks& blocks, ElementType type) {
@@ -94,20 +77,16 @@ XlaOp ByColumns(Call& c, const Blocks& blocks, ElementType type) {
   const auto turned = [&](const Literal& given, int64_t columns) {
     return FromLiteral(c.b, Transposed(given, n, columns));
   };
-  const Ints wide = {count, blocks.size, n};
-  const auto spread = [&](XlaOp x) { return BroadcastInDim(x, wide, {0, 2}); };
-  XlaOp w = turned(UnpackedLiteral(c.Known(1, "the weights"), blocks.bits), count * blocks.size);
-  XlaOp zeros = spread(Filled(c.b, type, Ints{count, n}, Middle(blocks.bits)));
+  XlaOp zeros = Filled(c.b, type, Ints{count, n}, Middle(blocks.bits));
   if (c.Has(3)) {
-    const bool is_packed = c.TypeOf(3) == U8;
     const Literal& given = c.Known(3, "the zero points");
-    XlaOp all = is_packed ? turned(UnpackedLiteral(given, blocks.bits), blocks.zero_bytes() * 8 / blocks.bits)
-                          : turned(given, count);
-    zeros = spread(Convert(SliceInDim(all, 0, count, 1, 0), type));
+    const int64_t held = blocks.zero_bytes() * 8 / blocks.bits;
+    zeros = c.TypeOf(3) == U8 ? turned(UnpackedLiteral(given, blocks.bits), held) : turned(given, count);
+    zeros = SliceInDim(zeros, 0, count, 1, 0);
   }
-  const XlaOp scales = spread(Convert(turned(c.Known(2, "the scales"), count), type));
-  w = Mul(Sub(Convert(Reshape(w, wide), type), zeros), scales);
-  return SliceInDim(Reshape(w, {count * blocks.size, n}), 0, blocks.k, 1, 0);
+  const XlaOp w = turned(UnpackedLiteral(c.Known(1, "the weights"), blocks.bits), count * blocks.size);
+  const XlaOp all = FromBlocks(w, zeros, turned(c.Known(2, "the scales"), count), type, 0, blocks.size);
+  return SliceInDim(all, 0, blocks.k, 1, 0);
 }
 // [N, K], as they lie.
 XlaOp ByRows(Call& c, const Blocks& blocks, ElementType type) {
@@ -120,7 +99,8 @@ XlaOp ByRows(Call& c, const Blocks& blocks, ElementType type) {
     zeros = Reshape(c.In(3), {n, count});
   }
   const XlaOp w = Reshape(Unpacked(c, 1, blocks.bits), {n, count * blocks.size});
-  return FromBlocks(w, Convert(zeros, type), Convert(Reshape(c.In(2), {n, count}), type), blocks.size, {n, blocks.k});
+  const XlaOp all = FromBlocks(w, zeros, Reshape(c.In(2), {n, count}), type, 1, blocks.size);
+  return SliceInDim(all, 0, blocks.k, 1, 1);
 }
 void Check(Call& c, const Blocks& blocks) {
   const auto wants = [&](std::size_t input, int64_t count) {
@@ -172,17 +152,18 @@ Outputs OnGatherBlockQuantized(Call& c) {
   if (quantize != rank - 1 || gather == quantize)
     Refuse("Blocks along another than the last dimension are not supported.");
   if (block <= 0) Reject("Blocks of {}.", block);
+  if (is_packed) OfBits(bits);
+  for (const std::size_t i : {std::size_t{2}, std::size_t{3}})
+    if (c.Has(i) && c.ShapeOf(i).rank() != rank) Reject("Input {} has {} dimensions.", i, c.ShapeOf(i).rank());
   // Rows first, then their values: a table is large.
   XlaOp index = WrapIndices(Convert(c.In(1), S64), c.ShapeOf(0).dim(gather));
   const auto rows = [&](XlaOp table) { return TakeAlong(table, index, gather); };
   const XlaOp values = rows(is_packed ? Unpacked(c, 0, bits) : c.In(0)), scales = rows(c.In(2));
-  const Ints few = DimsOf(scales);
-  XlaOp zeros = Filled(c.b, TypeOf(scales), few, is_packed ? Middle(bits) : 0);
-  if (c.Has(3)) zeros = rows(is_packed ? Unpacked(c, 3, bits) : c.In(3));
-  if (DimsOf(zeros).back() != few.back()) zeros = SliceInDim(zeros, 0, few.back(), 1, RankOf(zeros) - 1);
-  const Ints dims = DimsOf(values);
-  if (few.back() != (dims.back() + block - 1) / block) Reject("{} scales for rows of {}.", few.back(), dims.back());
-  return {FromBlocks(values, zeros, scales, block, dims)};
+  XlaOp zeros = Filled(c.b, TypeOf(scales), DimsOf(scales), is_packed ? Middle(bits) : 0);
+  const int64_t count = DimsOf(scales).back(), last = RankOf(values) - 1;
+  if (c.Has(3)) zeros = SliceInDim(rows(is_packed ? Unpacked(c, 3, bits) : c.In(3)), 0, count, 1, last);
+  if (count != CeilDiv(DimsOf(values).back(), block)) Reject("{} scales for rows of {}.", count, DimsOf(values).back());
+  return {FromBlocks(values, zeros, scales, TypeOf(scales), last, block)};
 }
 
 }  // namespace krafla::onnx

@@ -80,13 +80,9 @@ Outputs OnConv(Call& c) {
 Outputs OnFusedConv(Call& c) {
   XlaOp y = OnConv(c)[0];
   if (c.Has(3)) y = Add(y, c.In(3));
-  const std::string activation = c.Text("activation", "");
-  if (activation.empty()) return {y};
   const std::vector<float> given = c.Floats("activation_params").value_or(std::vector<float>());
-  const auto number = [&](std::size_t i, double otherwise) { return i < given.size() ? double{given[i]} : otherwise; };
-  if (activation == "Clip") return {ClampTo(y, number(0, -INFINITY), number(1, INFINITY))};
-  const bool is_hard = activation == "HardSigmoid";
-  return {ActivationOf(activation, number(0, is_hard ? 0.2F : 0.01F), number(1, 0.5), y)};
+  const auto number = [&](std::size_t i) { return i < given.size() ? std::optional(double{given[i]}) : std::nullopt; };
+  return {FusedActivation(c, y, number(0), number(1))};
 }
 Outputs OnConvTranspose(Call& c) {
   const XlaOp x = c.In(0);

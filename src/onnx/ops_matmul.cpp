@@ -48,11 +48,10 @@ Outputs OnGemm(Call& c) {
 // com.microsoft: an activation follows.
 Outputs OnFusedGemm(Call& c) {
   const XlaOp y = OnGemm(c)[0];
-  const std::string activation = c.Text("activation", "");
-  if (activation.empty()) return {y};
-  const bool is_hard = activation == "HardSigmoid";
-  return {ActivationOf(activation, c.Float("activation_alpha", is_hard ? 0.2F : 0.01F), c.Float("activation_beta", 0.5),
-                       y)};
+  const auto number = [&](std::string_view name) {
+    return c.Find(name) != nullptr ? std::optional(c.Float(name, 0)) : std::nullopt;
+  };
+  return {FusedActivation(c, y, number("activation_alpha"), number("activation_beta"))};
 }
 // com.microsoft.FusedMatMul: matrices may come transposed, the product is scaled.
 Outputs OnFusedMatMul(Call& c) {

@@ -69,6 +69,15 @@ Outputs OnInstanceNormalization(Call& c) {
       Add(Mul(normal, Convert(Channel(c, 1, dims), TypeOf(normal))), Convert(Channel(c, 2, dims), TypeOf(normal))),
       type)};
 }
+namespace {
+// Times one input, and with another one, if the node has it, added.
+XlaOp ScaledAndMoved(Call& c, XlaOp normal, std::size_t scale, std::size_t offset) {
+  const Ints dims = DimsOf(normal);
+  const auto spread = [&](std::size_t i) { return BroadcastTo(Convert(c.In(i), TypeOf(normal)), dims); };
+  const XlaOp out = Mul(normal, spread(scale));
+  return c.Has(offset) ? Add(out, spread(offset)) : out;
+}
+}  // namespace
 Outputs OnLayerNormalization(Call& c) {
   XlaOp given = c.In(0);
   const ElementType type = TypeOf(given);
@@ -76,8 +85,7 @@ Outputs OnLayerNormalization(Call& c) {
   const Ints dims = DimsOf(x);
   const int64_t rank = RankOf(x), axis = Axis(c.Int("axis", -1), rank);
   const Normalized normal = Normalize(x, Range(axis, rank), c.Float("epsilon", 1e-5F));
-  XlaOp out = Mul(Convert(normal.value, TypeOf(x)), BroadcastTo(Convert(c.In(1), TypeOf(x)), dims));
-  if (c.Has(2)) out = Add(out, BroadcastTo(Convert(c.In(2), TypeOf(x)), dims));
+  const XlaOp out = ScaledAndMoved(c, Convert(normal.value, TypeOf(x)), 1, 2);
   return {Convert(out, type), normal.mean, normal.inverse};
 }
 namespace {
@@ -103,10 +111,10 @@ Outputs OnSkipLayerNormalization(Call& c) {
   const XlaOp x = Widened(sum);
   const Ints axes = {RankOf(x) - 1};
   const double epsilon = c.Float("epsilon", 1e-12F);
-  XlaOp out = simplified ? RmsOf(x, axes, epsilon) : Normalize(x, axes, epsilon).value;
-  out = Mul(out, BroadcastTo(Convert(c.In(2), TypeOf(x)), dims));
-  if (!simplified && c.Has(3)) out = Add(out, BroadcastTo(Convert(c.In(3), TypeOf(x)), dims));
-  return {Convert(out, type), XlaOp(), XlaOp(), sum};
+  const XlaOp normal = simplified ? RmsOf(x, axes, epsilon) : Normalize(x, axes, epsilon).value;
+  // Of the simplified one the third input is a bias, which is in the sum.
+  const std::size_t offset = simplified ? c.count() : 3;
+  return {Convert(ScaledAndMoved(c, normal, 2, offset), type), XlaOp(), XlaOp(), sum};
 }
 // com.microsoft: ids of words and segments, their tables and that of the places, scale, offset, a mask, places.
 Outputs OnEmbedLayerNormalization(Call& c) {
@@ -118,9 +126,7 @@ Outputs OnEmbedLayerNormalization(Call& c) {
   sum = Add(sum, BroadcastTo(places, dims));
   if (c.Has(1)) sum = Add(sum, TakeAlong(c.In(4), c.In(1), 0));
   const XlaOp x = Widened(sum);
-  XlaOp out = Normalize(x, Ints{2}, c.Float("epsilon", 1e-12F)).value;
-  out = Mul(out, BroadcastTo(Convert(c.In(5), TypeOf(x)), dims));
-  out = Add(out, BroadcastTo(Convert(c.In(6), TypeOf(x)), dims));
+  const XlaOp out = ScaledAndMoved(c, Normalize(x, Ints{2}, c.Float("epsilon", 1e-12F)).value, 5, 6);
   const XlaOp counts =
       c.Has(7) ? ReduceBy(Fold::kSum, Convert(c.In(7), S32), Ints{1}, false) : Filled(c.b, S32, Ints{d[0]}, 0);
   return {Convert(out, TypeOf(sum)), counts, sum};

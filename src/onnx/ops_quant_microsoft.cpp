@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // com.microsoft: what ONNX Runtime's quantisation writes where ONNX has no operator of integers.
+#include <algorithm>
+
 #include "onnx/quantised.h"
 
 namespace krafla::onnx {
@@ -35,6 +37,7 @@ Outputs OnQLinearUnary(Call& c) {
 namespace {
 // Channels are the last dimension where the attribute says so: `pool` sees them as the second one.
 XlaOp WithChannelsSecond(Call& c, XlaOp x, XlaOp (*pool)(Call&, XlaOp)) {
+  if (RankOf(x) < 2) Reject("It takes no arrays of {} dimensions.", RankOf(x));
   if (c.Int("channels_last", 0) == 0) return pool(c, x);
   const int64_t last = RankOf(x) - 1;
   return MoveAxis(pool(c, MoveAxis(x, last, 1)), 1, last);
@@ -42,18 +45,12 @@ XlaOp WithChannelsSecond(Call& c, XlaOp x, XlaOp (*pool)(Call&, XlaOp)) {
 }  // namespace
 // Of the integers, as ONNX Runtime: sums are exact, and are rounded once.
 Outputs OnQLinearGlobalAveragePool(Call& c) {
-  const Bytes x = BytesOf(c, 0, 2);
-  XlaOp values = Convert(x.values, S32);
-  if (!x.zero.IsUninitialized()) values = Sub(values, Spread(x.zero, DimsOf(values), 1, 0));
-  const auto count = [](XlaOp v) {
-    return static_cast<double>(Volume(std::span<const int64_t>(DimsOf(v)).subspan(2)));
-  };
-  const bool is_last = c.Int("channels_last", 0) != 0;
-  const XlaOp images = is_last ? MoveAxis(values, RankOf(values) - 1, 1) : values;
+  const XlaOp values = Centred(BytesOf(c, 0, 2), S32, 1);
   const XlaOp sum =
       WithChannelsSecond(c, values, [](Call&, XlaOp v) { return ReduceBy(Fold::kSum, v, Range(2, RankOf(v)), true); });
-  XlaOp step = Reshape(Convert(c.In(3), F32), {});
-  step = Div(Reshape(Convert(c.In(1), F32), {}), Mul(step, Like(step, count(images))));
+  const auto count = static_cast<double>(c.ShapeOf(0).element_count() / std::max<int64_t>(Volume(DimsOf(sum)), 1));
+  const XlaOp x = Reshape(Convert(c.In(1), F32), {}), y = Reshape(Convert(c.In(3), F32), {});
+  const XlaOp step = Div(x, Mul(y, Like(y, count)));
   return {RoundedBy(c, Mul(Convert(sum, F32), BroadcastTo(step, DimsOf(sum))), 4)};
 }
 Outputs OnQLinearAveragePool(Call& c) {

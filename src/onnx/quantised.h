@@ -34,6 +34,8 @@ struct Bytes {
 };
 inline bool IsByte(ElementType type) { return type == S8 || type == U8; }
 Bytes BytesOf(Call& c, const Value& value, const Value* zero);
+// The numbers. `axis`: that which zero points may lie along.
+XlaOp Centred(const Bytes& x, ElementType type, int64_t axis);
 Bytes BytesOf(Call& c, std::size_t value, std::size_t zero);  // inputs of the node
 Bytes BytesOf(XlaOp x, XlaOp zero);                           // u8 and a zero point
 // With the last two dimensions exchanged.

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes of ranks and numbers that their operators do not take are refused with a sentence.
+
+    tests/onnx/refused_nodes_test.py KRAFLA
+"""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+from random_nodes import Node
+from random_nodes_test import model
+
+MICROSOFT = "com.microsoft"
+
+
+def f32(*shape):
+    return np.zeros(shape, np.float32)
+
+
+def u8(*shape):
+    return np.zeros(shape, np.uint8)
+
+
+def query(**changes):
+    """A GroupQueryAttention of one head, but for these inputs."""
+    inputs = {"query": f32(1, 2, 8), "key": f32(1, 2, 8), "value": f32(1, 2, 8), "past_key": f32(1, 1, 0, 8), "past_value": f32(1, 1, 0, 8),
+              "last": np.int32([1]), "total": np.int32([2]), "cosines": f32(4, 4), "sines": f32(4, 4), **changes}
+    return Node("GroupQueryAttention", list(inputs.values()), {"num_heads": 1, "kv_num_heads": 1, "do_rotary": 1}, domain=MICROSOFT,
+                weights=frozenset({6}))
+
+
+def gather(table, scales, **attributes):
+    return Node("GatherBlockQuantized", [table, np.int64([0]), scales], {"block_size": 16, "gather_axis": 0, "quantize_axis": 1, **attributes},
+                domain=MICROSOFT, weights=frozenset({0, 2}))
+
+
+NODES = {
+    "table of values of no bits": gather(u8(2, 16), f32(2, 1), bits=0),
+    "table of values of 3 bits": gather(u8(2, 16), f32(2, 1), bits=3),
+    "scales without dimensions": gather(u8(2, 16), f32(), bits=8),
+    "weights of no bits": Node("MatMulNBits", [f32(1, 16), u8(4, 1, 8), f32(4)], {"K": 16, "N": 4, "bits": 0, "block_size": 16}, domain=MICROSOFT),
+    "blocks that overflow": Node("MatMulNBits", [f32(1, 16), u8(4, 1, 8), f32(4)], {"K": 1 << 62, "N": 1 << 62, "bits": 4, "block_size": 16}, domain=MICROSOFT),
+    "past of two dimensions": query(past_key=f32(1, 8)),
+    "number of keys that is none": query(total=np.zeros(0, np.int32)),
+    "angles without dimensions": query(cosines=f32()),
+    "queries without dimensions": query(query=f32()),
+    "rotation by angles without dimensions": Node("RotaryEmbedding", [f32(1, 2, 8), np.int64([0]), f32(), f32()], {}, domain=MICROSOFT),
+    "pool of a vector": Node("QLinearGlobalAveragePool", [u8(4), f32(), u8(), f32(), u8()], {}, domain=MICROSOFT),
+    "pool of a number, channels last": Node("QLinearAveragePool", [u8(), f32(), u8(), f32(), u8()], {"channels_last": 1, "kernel_shape": [2]}, domain=MICROSOFT),
+    "product of numbers": Node("MatMulInteger", [u8(), u8()], {}, 10),
+    "words without dimensions": Node("EmbedLayerNormalization", [np.zeros((1, 2), np.int32), np.zeros((1, 2), np.int32), f32(4, 8), f32(4, 8), f32(), f32(8), f32(8)],
+                                     {}, domain=MICROSOFT),
+    "no heads": Node("MultiHeadAttention", [f32(1, 2, 8)] * 3, {"num_heads": 0}, domain=MICROSOFT),
+}
+
+
+def main():
+    krafla, wrong = sys.argv[1], 0
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "m.onnx"
+        for name, node in NODES.items():
+            onnx.save(model([node], 21), path)
+            done = subprocess.run([krafla, "import", path], capture_output=True, text=True, timeout=60)
+            if done.returncode != 3 or "'n0'" not in done.stderr:
+                print(f"{name}: exit {done.returncode}: {done.stderr[:300]}")
+                wrong += 1
+    print(f"{len(NODES) - wrong} of {len(NODES)} nodes refused")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
