@@ -40,11 +40,15 @@ struct MemoryTuning {
   bool operator==(const MemoryTuning&) const = default;
 };
 
-// loop.scalar, loop.vec4
+// loop.scalar, loop.vec4, loop.tile
 struct LoopTuning {
   uint32_t local = 256;          // size of a workgroup; at least one subgroup
   int64_t workgroup_points = 0;  // points that a workgroup takes by turns at the most; 0: an invocation takes one item
   int64_t least_workgroups = 8;  // workgroups that are left when they take turns
+  int64_t tile_rows = 32;        // points of a tile across the order of stores, at the most; 1: no `loop.tile`
+  int64_t tile_columns = 32;     // points of a tile along it, at the most
+  bool tile_in_shared_memory = true;  // what lies across is read by way of shared memory; else only tile by tile
+  int64_t least_tiles = 32;           // taken where there are so many tiles, which fill the device
   bool operator==(const LoopTuning&) const = default;
 };
 

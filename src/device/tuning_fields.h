@@ -42,6 +42,10 @@ void VisitFields(Self& x, Visitor&& v) {
   v("local", x.local, kLocalRange);
   v("workgroup_points", x.workgroup_points, FieldRange{0, 65536});
   v("least_workgroups", x.least_workgroups, kPositiveRange);
+  v("tile_rows", x.tile_rows, FieldRange{1, 128, true});
+  v("tile_columns", x.tile_columns, FieldRange{1, 128, true});
+  v("tile_in_shared_memory", x.tile_in_shared_memory);
+  v("least_tiles", x.least_tiles, kPositiveRange);
 }
 
 template <Is<ReduceTuning> Self, typename Visitor>

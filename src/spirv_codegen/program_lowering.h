@@ -61,6 +61,8 @@ class ProgramLowering {
   // The u32 coordinate along `d`; along the vector dimension that of the first point.
   void SetIter(int d, Value coordinate);
   void SetParam(int number, Value value);
+  // The value of a node that was worked out elsewhere.
+  void SetNode(plan::NodeId id, Value value) { nodes_[static_cast<std::size_t>(id)] = value; }
   // Sets the coordinates of the dimensions [first, last) of the space from a row-major position in them.
   void SetLinear(Value linear, int first, int last);
 

@@ -179,6 +179,14 @@ std::string Elementwise(int64_t count) {
                 count);
 }
 
+std::string Transpose(int64_t rows, int64_t columns) {
+  return Format(R"(ENTRY e {{
+  a = f32[{0},{1}] parameter(0)
+  ROOT t = f32[{1},{0}] transpose(a), dimensions={{1,0}}
+}})",
+                rows, columns);
+}
+
 // ---- The table
 
 struct Choice {
@@ -502,6 +510,27 @@ const std::vector<Row>& Rows() {
            {"amd_rdna3 intel_xe2 nvidia_ada", "loop.scalar 256"},
            {"lavapipe swiftshader", "loop.scalar 8"},
        }},
+      {"transpose of 300 x 500",
+       Transpose(300, 500),
+       {
+           {"min_vulkan11", "loop.tile 128 (32 x 32)"},
+           {"amd_rdna3 intel_xe2 nvidia_ada", "loop.tile 256 (32 x 32)"},
+           {"lavapipe swiftshader", "loop.tile 8 (16 x 32)"},
+       }},
+      {"transpose of 1000 x 4",
+       Transpose(1000, 4),
+       {
+           {"min_vulkan11", "loop.vec4 128"},
+           {"amd_rdna3 intel_xe2 nvidia_ada", "loop.vec4 256"},
+           {"lavapipe swiftshader", "loop.vec4 8"},
+       }},
+      {"transpose of 60 x 5000, whose runs are tiles",
+       Transpose(60, 5000),
+       {
+           {"min_vulkan11", "loop.tile 128 (32 x 32)"},
+           {"amd_rdna3 intel_xe2 nvidia_ada", "loop.tile 256 (32 x 32)"},
+           {"lavapipe swiftshader", "loop.vec4 8"},
+       }},
   };
   return rows;
 }
@@ -549,6 +578,8 @@ TEST(Choices, ReasonsOfRefusals) {
             "serial: 1000 elements a row; subgroup_row: no fixed subgroup size");
   EXPECT_EQ(reason(Sort(1, 1000, false), "amd_rdna3"), "digits: the comparator compares no keys");
   EXPECT_EQ(reason(Scatter(false), "amd_rdna3"), "apart: the indices may repeat, and updates keep their order");
+  EXPECT_EQ(reason(Elementwise(1000), "amd_rdna3"), "tile: reads and stores lie alike");
+  EXPECT_EQ(reason(Transpose(100, 100), "amd_rdna3"), "tile: few points");
   EXPECT_EQ(reason(Cumulative(5000, 600), "amd_rdna3"),
             "in order: the combination may be regrouped; chunks: many lines");
 }

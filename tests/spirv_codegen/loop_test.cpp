@@ -282,6 +282,45 @@ TEST(LoopTest, FoldsLargeGrids) {
   CheckKernel(plan, CornerMemory(plan));
 }
 
+// out[k, i, j] = a[k, j, i] + b[i, j], where a is shifted by one row and zero before its first; c[k, i, j] = i.
+plan::KernelPlan Transposed(ElementType type, int64_t outside, int64_t rows, int64_t columns, int64_t pair) {
+  const int64_t dims[] = {outside, rows, columns};
+  ProgramBuilder b(dims);
+  plan::IndexSpace& s = b.space();
+  const int64_t count = outside * rows * columns;
+  const plan::IndexId k = s.Iter(0), i = s.Iter(1), j = s.Iter(2);
+  const plan::IndexId across = s.Add(s.Add(s.Mul(k, rows * columns), s.Mul(s.AddConstant(j, -1), rows)), i);
+  const plan::IndexId along = s.Add(s.Mul(i, columns), j);
+  const NodeId x = b.Load(b.AddBuffer(type, pair * count, false), type, s.Mul(across, pair), b.InRange(j, 1, columns));
+  const NodeId y = b.Load(b.AddBuffer(type, rows * columns, false), type, along);
+  const plan::IndexId out = s.Add(s.Mul(k, rows * columns), along);
+  b.AddStore({b.AddBuffer(type, count, true), out, b.Hlo(Opcode::kAdd, type, {x, y}), type});
+  b.AddStore({b.AddBuffer(ElementType::kS32, count, true), out, b.Index(i), ElementType::kS32});
+  return LoopPlan(std::move(b).Finish(), "transposed." + std::string(ElementTypeName(type)));
+}
+
+TEST(LoopTest, Tiles) {
+  struct Case {
+    ElementType type;
+    int64_t outside, rows, columns, pair = 1;
+  };
+  const Case cases[] = {
+      {ElementType::kF32, 1, 256, 160}, {ElementType::kF32, 3, 97, 131},     {ElementType::kBF16, 2, 330, 75},
+      {ElementType::kF16, 9, 24, 600},  {ElementType::kU8, 4, 200, 101},     {ElementType::kS64, 1, 211, 190},
+      {ElementType::kF64, 7, 65, 90},   {ElementType::kF32, 2, 129, 150, 2}, {ElementType::kS4, 1, 190, 200},
+      {ElementType::kS16, 3, 1300, 9},
+  };
+  for (const Case& c : cases) {
+    const plan::KernelPlan plan = Transposed(c.type, c.outside, c.rows, c.columns, c.pair);
+    for (const auto& device : Devices()) {
+      auto program = Emit(plan, device->profile(), {.treat_as_gpu = true});
+      const bool words_alone = BitWidth(c.type) == 64 && !device->profile().features.int64;
+      if (program && !words_alone) { EXPECT_EQ(program->kernels.at(0).variant, "loop.tile") << plan.name; }
+    }
+    CheckKernel(plan, CornerMemory(plan));
+  }
+}
+
 TEST(LoopTest, RefusesTypesThatTheDeviceLacks) {
   const plan::KernelPlan plan = Elementwise(Opcode::kAdd, ElementType::kF64, 2, 64);
   DeviceProfile profile = Profiles().front();

@@ -1,35 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// LoopKernel: each invocation takes one point, or four neighbours along the innermost dimension, and a workgroup takes
-// a contiguous run of points. On devices where a workgroup costs far more than a turn of a loop
-// (LoopTuning::workgroup_points) it takes several such runs.
+// LoopKernel: the table kLoopVariants. Where reads and stores lie alike, each invocation takes one point, or four
+// neighbours along the innermost dimension, and a workgroup takes a contiguous run of points. On devices where a
+// workgroup costs far more than a turn of a loop (LoopTuning::workgroup_points) it takes several such runs.
 #include <algorithm>
 
 #include "base/checked_math.h"
-#include "spirv_codegen/kernels/context.h"
+#include "spirv_codegen/kernels/loop_tile.h"
 
 namespace krafla::spirv {
 
-Result<EmittedProgram> EmitLoop(const plan::KernelPlan& plan, const plan::LoopKernel& loop, const Target& target) {
-  const DeviceProfile& profile = target.profile;
-  const LoopTuning& tuning = target.tuning.loop;
-  const plan::ElementProgram& program = loop.program;
-  KRAFLA_TRY(CheckProgram(program, profile));
+LoopProblem::LoopProblem(const plan::KernelPlan& of, const plan::LoopKernel& loop, const Target& device)
+    : plan(of), program(loop.program), target(device) {
   const Dims& dims = program.space.dims();
-  int64_t total = 1;
-  for (int64_t d : dims) total *= d;
-  EmittedProgram out;
-  if (total == 0) return out;
-  if (total > (int64_t{1} << 32) - (1 << 20)) {
-    return Unimplemented("The kernel has {} points, more than 32-bit arithmetic numbers.", total);
-  }
-  const int rank = static_cast<int>(dims.size());
-  int inner = rank - 1;
+  for (int64_t d : dims) points *= d;
+  inner = static_cast<int>(dims.size()) - 1;
   while (inner > 0 && dims[static_cast<std::size_t>(inner)] == 1) --inner;
-  bool is_last = inner >= 0;
-  const int width = is_last && PrefersVectors(program, inner, 4) ? 4 : 1;
+}
+
+namespace {
+
+Result<EmittedProgram> EmitRuns(const LoopProblem& p) {
+  const DeviceProfile& profile = p.target.profile;
+  const LoopTuning& tuning = p.target.tuning.loop;
+  const plan::ElementProgram& program = p.program;
+  const int rank = static_cast<int>(program.space.dims().size());
+  const int width = p.inner >= 0 && PrefersVectors(program, p.inner, 4) ? 4 : 1;
 
   const uint32_t local = WorkgroupSize(profile, std::max(tuning.local, profile.limits.subgroup_size));
-  const int64_t items = total / width;  // width divides the innermost extent
+  const int64_t items = p.points / width;  // width divides the innermost extent
   int64_t turns = 1;
   if (tuning.workgroup_points > 0) {
     const int64_t most = std::max<int64_t>(tuning.workgroup_points / width, 1);
@@ -39,14 +37,14 @@ Result<EmittedProgram> EmitLoop(const plan::KernelPlan& plan, const plan::LoopKe
   const int64_t chunk = turns * local;
   KRAFLA_ASSIGN(Grid grid, FoldGrid(CeilDiv(items, chunk), profile));
 
-  KernelWriter w(plan, target);
+  KernelWriter w(p.plan, p.target);
   Builder& b = w.b;
   const bool exact = items % chunk == 0 && grid.exact;
   const Value first = b.Add(b.Mul(GroupNumber(b, grid), b.U32(static_cast<uint32_t>(chunk))), b.LocalIndex());
   auto item = [&](Value number) {
-    ProgramLowering lowering(b, w.buffers, program, inner, width);
-    for (int d = inner + 1; d < rank; ++d) lowering.SetIter(d, b.U32(0));
-    lowering.SetLinear(b.Mul(number, b.U32(static_cast<uint32_t>(width))), 0, inner + 1);
+    ProgramLowering lowering(b, w.buffers, program, p.inner, width);
+    for (int d = p.inner + 1; d < rank; ++d) lowering.SetIter(d, b.U32(0));
+    lowering.SetLinear(b.Mul(number, b.U32(static_cast<uint32_t>(width))), 0, p.inner + 1);
     lowering.EmitStores();
   };
   auto guarded = [&](Value number) { ForItem(b, exact, number, items, [&] { item(number); }); };
@@ -56,9 +54,29 @@ Result<EmittedProgram> EmitLoop(const plan::KernelPlan& plan, const plan::LoopKe
     b.For(b.U32(0), b.U32(static_cast<uint32_t>(chunk)), b.U32(local),
           [&](Value offset) { guarded(b.Add(first, offset)); });
   }
+  EmittedProgram out;
   out.kernels.push_back(w.Finish({local, 1, 1}, width == 4 ? "loop.vec4" : "loop.scalar"));
   out.dispatches.push_back({0, grid.size, {}});
   return out;
+}
+
+// In order of preference.
+constexpr Variant<LoopProblem, Result<EmittedProgram>> kLoopVariants[] = {
+    {"tile", RefusesLoopTile, [](const LoopProblem& p, std::string) { return EmitLoopTile(p); }},
+    {"runs", nullptr, [](const LoopProblem& p, std::string refused) { return WithReason(EmitRuns(p), refused); }},
+};
+static_assert(TakesEverything(kLoopVariants));
+
+}  // namespace
+
+Result<EmittedProgram> EmitLoop(const plan::KernelPlan& plan, const plan::LoopKernel& loop, const Target& target) {
+  KRAFLA_TRY(CheckProgram(loop.program, target.profile));
+  const LoopProblem problem(plan, loop, target);
+  if (problem.points == 0) return EmittedProgram{};
+  if (problem.points > (int64_t{1} << 32) - (1 << 20)) {
+    return Unimplemented("The kernel has {} points, more than 32-bit arithmetic numbers.", problem.points);
+  }
+  return MakeFirst(kLoopVariants, problem);
 }
 
 }  // namespace krafla::spirv
