@@ -74,7 +74,8 @@ def built(arm):
 def mesa(arm=False):
     """The version of the drivers: it decides what kernels compile to."""
     if arm:
-        return (ARM_ROOT / "ready").read_text().strip()
+        ready = ARM_ROOT / "ready"
+        return ready.read_text().strip() if ready.exists() else "unknown"
     try:
         r = subprocess.run(["dpkg-query", "-W", "-f=${Version}", "mesa-vulkan-drivers"], capture_output=True, text=True)
     except FileNotFoundError:
