@@ -171,13 +171,15 @@ TEST(OneDnn, MultipliesHoweverMatricesLie) {
 TEST(OneDnn, MultipliesNarrowTypes) {
   for (uint32_t seed = 0; seed < 1000; ++seed) CheckMatmul(seed, ElementType::kBF16, ElementType::kF32);
   for (uint32_t seed = 0; seed < 1000; ++seed) CheckMatmul(seed, ElementType::kS8, ElementType::kS32);
+  for (uint32_t seed = 0; seed < 500; ++seed) CheckMatmul(seed, ElementType::kF16, ElementType::kF32);
 }
 TEST(OneDnn, ConvolvesHoweverArraysLie) {
   for (uint32_t seed = 0; seed < 400; ++seed) CheckConvolution(seed, ElementType::kF32, ElementType::kF32);
 }
 TEST(OneDnn, ConvolvesNarrowTypes) {
-  for (uint32_t seed = 0; seed < 200; ++seed) CheckConvolution(seed, ElementType::kBF16, ElementType::kF32);
-  for (uint32_t seed = 0; seed < 400; ++seed) CheckConvolution(seed, ElementType::kS8, ElementType::kS32);
+  for (uint32_t seed = 0; seed < 1200; ++seed) CheckConvolution(seed, ElementType::kBF16, ElementType::kF32);
+  for (uint32_t seed = 0; seed < 600; ++seed) CheckConvolution(seed, ElementType::kS8, ElementType::kS32);
+  for (uint32_t seed = 0; seed < 200; ++seed) CheckConvolution(seed, ElementType::kF16, ElementType::kF32);
 }
 
 TEST(OneDnn, ConvolvesWhereDimensionsVanish) {

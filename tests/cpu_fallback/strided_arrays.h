@@ -39,6 +39,9 @@ inline void StoreWhole(std::byte* at, ElementType type, float value) {
   else if (type == ElementType::kBF16) {
     const auto bits = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
     std::memcpy(at, &bits, 2);
+  } else if (type == ElementType::kF16) {
+    const auto half = static_cast<_Float16>(value);
+    std::memcpy(at, &half, 2);
   } else {
     *at = static_cast<std::byte>(static_cast<int8_t>(value));
   }
@@ -97,12 +100,17 @@ class RandomArrays {
   std::mt19937 random_;
 };
 
-// Element `at`, of f32, bf16, s8 or s32.
+// Element `at`, of f32, bf16, f16, s8 or s32.
 inline double LoadWhole(const Array& array, int64_t at) {
   const std::byte* p = array.data() + at * StorageBytes(array.view.type);
   switch (StorageBytes(array.view.type)) {
     case 1: return static_cast<double>(static_cast<int8_t>(*p));
     case 2: {
+      if (array.view.type == ElementType::kF16) {
+        _Float16 half;
+        std::memcpy(&half, p, 2);
+        return static_cast<double>(half);
+      }
       uint16_t bits;
       std::memcpy(&bits, p, 2);
       return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);

@@ -180,6 +180,36 @@ void CutInput(Convolution& c, const ConvolutionWindow& window, std::size_t d, in
 
 std::size_t FirstKernelDim(const Convolution& c) { return c.window.groups > 1 ? 2 : 1; }  // of the channels
 
+// Without the taps of the window that meet padding alone, without the input that no tap meets, and without steps along
+// dimensions that have one position of the result, where they mean nothing. oneDNN 3.7.2 gets results of one position
+// wrong where it uses AMX and steps are larger than one, and reads outside of the input where all taps meet padding.
+// The input has no elements then.
+Convolution WithoutIdleTaps(Convolution c) {
+  const ConvolutionWindow window = c.window;
+  for (std::size_t d = 0; d < window.strides.size(); ++d) {
+    const std::size_t kernel_dim = FirstKernelDim(c) + 1 + d;
+    const int64_t extent = c.input.view.dims[2 + d], outputs = c.result.view.dims[2 + d];
+    const int64_t taps = c.kernel.view.dims[kernel_dim];
+    const auto meets = [&](int64_t tap) {
+      const int64_t first = tap * window.dilations[d] - window.padding_low[d];
+      // The first position whose element does not lie before the input.
+      const int64_t position = first >= 0 ? 0 : CeilDiv(-first, window.strides[d]);
+      return position < outputs && first + position * window.strides[d] < extent;
+    };
+    int64_t begin = 0, end = taps;
+    while (begin < end && !meets(begin)) ++begin;
+    while (begin < end && !meets(end - 1)) --end;
+    if (begin == end) {
+      c.input.view.dims[2 + d] = 0;
+      continue;
+    }
+    CutView(c.kernel, kernel_dim, begin, end - begin);
+    CutInput(c, window, d, 0, outputs, begin, end - begin);
+    if (outputs == 1) c.window.strides[d] = 1;
+  }
+  return c;
+}
+
 Convolution ConvolutionOf(const Convolution& c, const Part& part) {
   Convolution out = c;
   CutView(out.input, 0, part.image, part.images);
@@ -283,7 +313,8 @@ MadeParts MakeParts(const std::vector<Convolution>& slices, int64_t rows, const 
       part.result = made.result;
       const int64_t window_rows = part.kernel.view.dims[FirstKernelDim(part) + 1];
       for (int64_t row = 0; row < window_rows; row += rows) {
-        Convolution product = rows < window_rows ? RowsOfWindow(part, row, std::min(rows, window_rows - row)) : part;
+        Convolution product =
+            WithoutIdleTaps(rows < window_rows ? RowsOfWindow(part, row, std::min(rows, window_rows - row)) : part);
         const std::size_t n = made.products.size();
         if (n == layouts.size()) layouts.emplace_back();
         made.products.emplace_back();
@@ -468,12 +499,13 @@ bool AddAnyLayout(Jobs& jobs, const Convolution& c) {
 bool IsRightThere(const ConvolutionProblem& p) {
   const Dims& kernel = p.kernel.dims;
   const bool depthwise = p.window.groups > 1 && kernel[0] == p.window.groups;
-  // Of one input channel: results one position wide that are moved apart by strides, of all types but f16; and, as the
-  // layouts of s8 kernels hold sums over the kernel, many of s8.
-  if (kernel[1] == 1 && !depthwise && (p.kernel.type == ElementType::kS8 || p.result.dims.back() == 1)) return false;
-  if (p.kernel.type != ElementType::kS8) return true;
-  if (!MultipliesS8Exactly() || IrregularDim(p.kernel) >= 0) return false;
-  // Windows of s8 that lie in the padding alone.
+  // Of one input channel: results one position wide that are moved apart by strides, of all types but f16; many of s8,
+  // as the layouts of s8 kernels hold sums over the kernel; and some of bf16 over volumes one plane deep.
+  const bool is_narrow = p.kernel.type == ElementType::kS8 || p.kernel.type == ElementType::kBF16;
+  if (kernel[1] == 1 && !depthwise && (is_narrow || p.result.dims.back() == 1)) return false;
+  if (p.kernel.type == ElementType::kS8 && (!MultipliesS8Exactly() || IrregularDim(p.kernel) >= 0)) return false;
+  // Windows that lie in the padding alone: of s8, and of bf16 with AMX.
+  if (!is_narrow) return true;
   for (std::size_t d = 0; d < p.window.strides.size(); ++d)
     if (std::max(p.window.padding_low[d], p.window.padding_high[d]) > (kernel[d + 2] - 1) * p.window.dilations[d])
       return false;
@@ -493,6 +525,8 @@ bool AddProblem(Jobs& jobs, const ConvolutionProblem& problem, int64_t parts, in
     k.dims[1] /= window.groups;
     k.strides.insert(k.strides.begin(), k.dims[1] * kernel.strides[0]);
   }
+  c = WithoutIdleTaps(std::move(c));
+  if (std::ranges::count(c.input.view.dims, 0) > 0) return false;  // nothing but padding
   for (const bool cut : {true, false})
     for (const bool channels_last : {false, true})
       if (AddConvolution(jobs, c, channels_last, cut, parts, threads)) return true;

@@ -5,7 +5,9 @@
 
 #include "cpu_fallback/kernels/unroll.h"
 
-// AVX-512-BF16 is in the set that the other files leave out.
+// AVX-512-BF16 is in the set that the other files leave out. Highway has it for processors of AMD's alone, and another
+// set for those of Intel's that have half precision too; what is used here both have, so that the processor is asked
+// here.
 #ifdef HWY_DISABLED_TARGETS
 #undef HWY_DISABLED_TARGETS
 #endif
@@ -279,10 +281,6 @@ TableDotFn FindTables(ElementType scales, TableKind kind, TableForm form) {
   return nullptr;
 }
 
-#else
-
-TableDotFn FindTables(ElementType, TableKind, TableForm) { return nullptr; }
-
 #endif
 
 }  // namespace krafla::cpu::HWY_NAMESPACE
@@ -290,10 +288,14 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace krafla::cpu {
-HWY_EXPORT(FindTables);
 
 TableDotFn FindTableDot(ElementType scales, TableKind kind, TableForm form) {
-  return HWY_DYNAMIC_DISPATCH(FindTables)(scales, kind, form);
+#if HWY_TARGETS & HWY_AVX3_ZEN4
+  static const bool has_tables = (hwy::SupportedTargets() & HWY_AVX3) != 0 && __builtin_cpu_supports("avx512bf16") &&
+                                 __builtin_cpu_supports("avx512vbmi2");
+  if (has_tables) return N_AVX3_ZEN4::FindTables(scales, kind, form);
+#endif
+  return nullptr;
 }
 
 }  // namespace krafla::cpu
