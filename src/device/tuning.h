@@ -181,10 +181,13 @@ struct ScanTuning {
 };
 
 struct ScatterTuning {
-  uint32_t apart_local = 64;     // size of a workgroup of `scatter.apart`
-  uint32_t in_order_local = 64;  // size of a workgroup of `scatter.in_order`
-  int64_t in_order_places = 1;   // elements of the window that an invocation of it takes, at the most
-  int64_t in_order_shares = 1;   // workgroups that share the operand's rows where they take so many, at the most
+  uint32_t apart_local = 64;    // size of a workgroup of `scatter.apart` and `scatter.atomic`
+  bool atomics = true;          // atomic operations in the place of an order, where the result is the same
+  uint32_t shares_local = 256;  // size of a workgroup of `scatter.shares`, and the updates that it looks at together
+  int64_t wanted_invocations = 32768;  // of it, which the operand's rows are shared out to; 0: no `scatter.shares`
+  uint32_t in_order_local = 64;        // size of a workgroup of `scatter.in_order`
+  int64_t in_order_places = 1;         // elements of the window that an invocation of it takes, at the most
+  int64_t in_order_shares = 1;         // workgroups that share the operand's rows where they take so many, at the most
   bool operator==(const ScatterTuning&) const = default;
 };
 

@@ -171,6 +171,9 @@ void VisitFields(Self& x, Visitor&& v) {
 template <Is<ScatterTuning> Self, typename Visitor>
 void VisitFields(Self& x, Visitor&& v) {
   v("apart_local", x.apart_local, kLocalRange);
+  v("atomics", x.atomics);
+  v("shares_local", x.shares_local, kLocalRange);
+  v("wanted_invocations", x.wanted_invocations, FieldRange{0, 1 << 24});
   v("in_order_local", x.in_order_local, kLocalRange);
   v("in_order_places", x.in_order_places, FieldRange{1, 64});
   v("in_order_shares", x.in_order_shares, FieldRange{1, 64});

@@ -295,11 +295,7 @@ Result<Reduction> KernelBuilder::MakeReduction(const Computation& computation, s
   Reduction out;
   out.hlo_type = RealPart(shapes[0]->element_type());
   const Instruction* root = computation.root();
-  if (shapes.size() == 1 && !IsComplex(shapes[0]->element_type()) && root->operand_count() == 2 &&
-      root->operand(0) != root->operand(1) && root->operand(0)->opcode() == Opcode::kParameter &&
-      root->operand(1)->opcode() == Opcode::kParameter) {
-    out.kind = KindOf(root->opcode(), out.hlo_type);
-  }
+  if (shapes.size() == 1 && !IsComplex(shapes[0]->element_type())) out.kind = KindOf(*root, out.hlo_type);
   const bool wide = AccumulatesWide(out);
   {
     ProgramBuilder builder({});
@@ -334,7 +330,10 @@ Result<Reduction> KernelBuilder::MakeReduction(const Computation& computation, s
   return out;
 }
 
-Reduction::Kind KernelBuilder::KindOf(Opcode opcode, ElementType type) {
+Reduction::Kind KernelBuilder::KindOf(const Instruction& step, ElementType type) {
+  const auto is_parameter = [&](int n) { return step.operand(n)->opcode() == Opcode::kParameter; };
+  if (step.operand_count() != 2 || step.operand(0) == step.operand(1) || !is_parameter(0) || !is_parameter(1))
+    return Reduction::Kind::kOther;
   const bool pred = type == ElementType::kPred;
   const std::pair<Opcode, Reduction::Kind> kinds[] = {
       {Opcode::kAdd, pred ? Reduction::Kind::kOr : Reduction::Kind::kSum},
@@ -344,7 +343,7 @@ Reduction::Kind KernelBuilder::KindOf(Opcode opcode, ElementType type) {
       {Opcode::kAnd, Reduction::Kind::kAnd},
       {Opcode::kOr, Reduction::Kind::kOr}};
   for (const auto& [of, kind] : kinds)
-    if (opcode == of) return kind;
+    if (step.opcode() == of) return kind;
   return Reduction::Kind::kOther;
 }
 

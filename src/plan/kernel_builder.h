@@ -76,7 +76,8 @@ class KernelBuilder {
   BuiltKernel FinishLoop(ProgramBuilder&& builder);
   Result<Reduction> MakeReduction(const Computation& computation, std::span<const ValueRef> inits,
                                   std::span<const Shape* const> shapes);
-  static Reduction::Kind KindOf(Opcode opcode, ElementType type);
+  // Of a step of two parameters; kOther of anything else.
+  static Reduction::Kind KindOf(const Instruction& step, ElementType type);
   static ElementType AccumulateType(ElementType result);
   // `root` and the instructions without a buffer of their own from which it is computed.
   std::unordered_set<const Instruction*> ReachingRoot(const Instruction* root) const;

@@ -288,6 +288,16 @@ Value Buffers::LoadConstant(int buffer, int bytes, Value index, int width, Kind 
   return width == 1 ? loaded : Elements(loaded, bytes);
 }
 
+void Buffers::Atomic(spv::Op op, int buffer, Value index, Value word) {
+  const Id pointer = ElementPointer(buffer, Kind::kU32, 1, index);
+  used_[buffer].read = used_[buffer].written = true;
+  // Of one submission; the Vulkan memory model asks for a capability of its own at device scope.
+  const spv::Scope all = b_.m.vulkan_memory_model() ? spv::Scope::QueueFamily : spv::Scope::Device;
+  const uint32_t scope = b_.U32(static_cast<uint32_t>(all)).id, relaxed = b_.U32(0).id;
+  const uint32_t words[] = {pointer, scope, relaxed, word.id};
+  b_.m.Emit(op, b_.m.Type(Kind::kU32), words);
+}
+
 void Buffers::Store(int buffer, int bytes, Value index, Value bits) {
   if (const auto copy = copies_.find(buffer); copy != copies_.end()) {
     KRAFLA_CHECK(bits.width == 1 && bytes == copy->second.bytes);
@@ -317,18 +327,8 @@ void Buffers::Store(int buffer, int bytes, Value index, Value bits) {
         // Two atomic operations on the word: each invocation changes its own lane only.
         const Value word = b_.Shr(index, b_.U32(bytes == 1 ? 2 : 1));
         const Value shift = b_.Shl(b_.And(index, b_.U32(bytes == 1 ? 3 : 1)), b_.U32(bytes == 1 ? 3 : 4));
-        const Id pointer = ElementPointer(buffer, Kind::kU32, 1, word);
-        used_[buffer].written = true;
-        // Of one submission; the Vulkan memory model asks for a capability of its own at device scope.
-        const spv::Scope all = b_.m.vulkan_memory_model() ? spv::Scope::QueueFamily : spv::Scope::Device;
-        const uint32_t scope = b_.U32(static_cast<uint32_t>(all)).id;
-        const uint32_t relaxed = b_.U32(0).id;
-        const Value keep = b_.Not(b_.Shl(b_.U32(mask), shift));
-        const Value put = b_.Shl(b_.And(bits, b_.U32(mask)), shift);
-        const uint32_t clear_words[] = {pointer, scope, relaxed, keep.id};
-        b_.m.Emit(spv::Op::OpAtomicAnd, b_.m.Type(Kind::kU32), clear_words);
-        const uint32_t set_words[] = {pointer, scope, relaxed, put.id};
-        b_.m.Emit(spv::Op::OpAtomicOr, b_.m.Type(Kind::kU32), set_words);
+        Atomic(spv::Op::OpAtomicAnd, buffer, word, b_.Not(b_.Shl(b_.U32(mask), shift)));
+        Atomic(spv::Op::OpAtomicOr, buffer, word, b_.Shl(b_.And(bits, b_.U32(mask)), shift));
         return;
       }
       case 4: StoreView(buffer, index, bits); return;

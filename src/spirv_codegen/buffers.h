@@ -38,6 +38,8 @@ class Buffers {
   // bytes, `kind64` (u64 or f64).
   Value Load(int buffer, int bytes, Value index, int width, Kind kind64 = Kind::kU64);
   void Store(int buffer, int bytes, Value index, Value bits);
+  // The atomic operation `op` with a word, whose order among others of this kernel does not matter.
+  void Atomic(spv::Op op, int buffer, Value index, Value word);
   // 32-bit words: 1, 2 or 4 from word `index * width`.
   Value LoadWords(int buffer, Value index, int width);
   void StoreWords(int buffer, Value index, Value words);

@@ -454,7 +454,21 @@ const std::vector<Row>& Rows() {
       {"scatter",
        Scatter(false),
        {
-           {"min_vulkan11 amd_rdna3 intel_xe2 nvidia_ada", "scatter.in_order 64"},
+           {"min_vulkan11", "scatter.shares 128"},
+           {"amd_rdna3 intel_xe2 nvidia_ada", "scatter.shares 256"},
+           {"lavapipe swiftshader", "scatter.in_order 8"},
+       }},
+      {"scatter of integers",
+       Scatter(false, "s32"),
+       {
+           {"min_vulkan11 amd_rdna3 intel_xe2 nvidia_ada", "scatter.atomic 64"},
+           {"lavapipe swiftshader", "scatter.in_order 8"},
+       }},
+      {"scatter of bytes",
+       Scatter(false, "u8"),
+       {
+           {"min_vulkan11", "scatter.in_order 64"},
+           {"amd_rdna3 intel_xe2 nvidia_ada", "scatter.shares 256"},
            {"lavapipe swiftshader", "scatter.in_order 8"},
        }},
       {"Fourier transforms of 4096 points",
@@ -577,7 +591,9 @@ TEST(Choices, ReasonsOfRefusals) {
   EXPECT_EQ(reason(Reduction(1000, 1000), "min_vulkan11"),
             "serial: 1000 elements a row; subgroup_row: no fixed subgroup size");
   EXPECT_EQ(reason(Sort(1, 1000, false), "amd_rdna3"), "digits: the comparator compares no keys");
-  EXPECT_EQ(reason(Scatter(false), "amd_rdna3"), "apart: the indices may repeat, and updates keep their order");
+  EXPECT_EQ(reason(Scatter(false), "amd_rdna3"),
+            "128 shares; apart: the indices may repeat, and updates keep their order; atomic: the order matters, or no "
+            "atomic operation does it");
   EXPECT_EQ(reason(Elementwise(1000), "amd_rdna3"), "tile: reads and stores lie alike");
   EXPECT_EQ(reason(Transpose(100, 100), "amd_rdna3"), "tile: few points");
   EXPECT_EQ(reason(Cumulative(5000, 600), "amd_rdna3"),
@@ -605,7 +621,7 @@ TEST(Choices, ScattersOfRowsOnAProcessor) {
     auto emitted = EmitFor(Scatter(false, type, row), ProfileOf(device));
     return emitted ? emitted->dispatches.at(0).grid[0] : 0;
   };
-  EXPECT_EQ(workgroups("nvidia_ada", "f32", 128), 2u);
+  EXPECT_EQ(workgroups("nvidia_ada", "f32", 128), 64u);  // 128 shares
   EXPECT_EQ(workgroups("lavapipe", "f32", 128), 4u);
   EXPECT_EQ(workgroups("lavapipe", "f32", 200), 4u);
   EXPECT_EQ(workgroups("lavapipe", "f32", 1280), 10u);

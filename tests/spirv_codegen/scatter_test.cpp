@@ -28,6 +28,14 @@ plan::KernelPlan Scatter(const Case& c, ElementType type, Opcode opcode, bool re
   k.outputs = {2};
   k.types = {type};
   k.combiner.hlo_type = type;
+  using enum plan::Reduction::Kind;
+  if (!replace)
+    k.combiner.kind = opcode == Opcode::kAdd       ? kSum
+                      : opcode == Opcode::kMaximum ? kMax
+                      : opcode == Opcode::kMinimum ? kMin
+                      : opcode == Opcode::kAnd     ? kAnd
+                      : opcode == Opcode::kOr      ? kOr
+                                                   : kOther;
   const ElementType compute = plan::ComputeType(type);
   ProgramBuilder b({});
   const plan::NodeId old = b.Param(compute, 0, 0), update = b.Param(compute, 1, 0);
@@ -129,6 +137,56 @@ TEST(ScatterTest, BatchingDimensionsAndScalarIndices) {
   d.attributes.index_vector_dim = 1;
   const plan::KernelPlan scalars = Scatter(d, ElementType::kS32, Opcode::kAdd);
   CheckKernel(scalars, Memory(scalars, -3, 22));
+}
+
+// Scalars, whose invocations differ in their share alone.
+Case Scalars(int64_t places, int64_t count) {
+  Case c{{places}, {count}, {count}, {}};
+  c.attributes.inserted_window_dims = {0};
+  c.attributes.scatter_dims_to_operand_dims = {0};
+  c.attributes.index_vector_dim = 1;
+  return c;
+}
+
+std::string VariantOn(const plan::KernelPlan& plan, const DeviceProfile& profile) {
+  auto program = Emit(plan, profile, {.treat_as_gpu = true});
+  return program ? program->kernels.at(0).variant : program.error().ToString();
+}
+
+TEST(ScatterTest, SharesOfGpus) {
+  for (const int64_t places : {1, 3, 40, 3000}) {
+    for (const int64_t count : {3, 255, 1300}) {
+      plan::KernelPlan plan = Scatter(Scalars(places, count), ElementType::kF32, Opcode::kSubtract);
+      CheckKernel(plan, Memory(plan, -1, static_cast<int>(places) + 1));
+      plan = Scatter(Scalars(places, count), ElementType::kU8, Opcode::kAdd, /*replace=*/true);
+      CheckKernel(plan, Memory(plan, -1, static_cast<int>(places) + 1, 5));
+    }
+  }
+  const plan::KernelPlan rows = Scatter(Rows(50, 70, 700), ElementType::kBF16, Opcode::kAdd);
+  CheckKernel(rows, Memory(rows, -1, 50));
+  // Batches of operands: windows of different batches are of different groups.
+  Case batches{{40, 6}, {40, 30, 1}, {40, 30}, {}};
+  batches.attributes.inserted_window_dims = {1};
+  batches.attributes.input_batching_dims = {0};
+  batches.attributes.scatter_indices_batching_dims = {0};
+  batches.attributes.scatter_dims_to_operand_dims = {1};
+  batches.attributes.index_vector_dim = 2;
+  const plan::KernelPlan plan = Scatter(batches, ElementType::kF32, Opcode::kSubtract);
+  CheckKernel(plan, Memory(plan, -1, 6));
+  for (const auto& device : Devices()) { EXPECT_EQ(VariantOn(plan, device->profile()), "scatter.shares"); }
+}
+
+TEST(ScatterTest, AtomicsOfGpus) {
+  for (ElementType type : {ElementType::kS32, ElementType::kU32}) {
+    for (Opcode opcode : {Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum, Opcode::kAnd, Opcode::kOr}) {
+      const plan::KernelPlan plan = Scatter(Rows(17, 3, 900), type, opcode);
+      CheckKernel(plan, Memory(plan, -2, 19));
+      for (const auto& device : Devices()) { EXPECT_EQ(VariantOn(plan, device->profile()), "scatter.atomic"); }
+    }
+    const plan::KernelPlan product = Scatter(Rows(17, 3, 90), type, Opcode::kMultiply);
+    CheckKernel(product, Memory(product, -2, 19));
+    for (const auto& device : Devices()) { EXPECT_EQ(VariantOn(product, device->profile()), "scatter.shares"); }
+  }
 }
 
 }  // namespace

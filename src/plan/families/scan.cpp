@@ -79,10 +79,7 @@ Result<BuiltKernel> KernelBuilder::BuildScan() {
                               {builder.Param(ComputeType(kernel.type), 0, 0), kNoNode}};
   kernel.reduction.hlo_type = kernel.type;
   const Instruction& step = *hero.called(0)->root()->operand(1);
-  const auto is_parameter = [](const Instruction* i) { return i->opcode() == Opcode::kParameter; };
-  if (a.is_associative && step.operand_count() == 2 && step.operand(0) != step.operand(1) &&
-      is_parameter(step.operand(0)) && is_parameter(step.operand(1)))
-    kernel.reduction.kind = KindOf(step.opcode(), kernel.type);
+  if (a.is_associative) kernel.reduction.kind = KindOf(step, kernel.type);
   if (AccumulatesWide(kernel.reduction)) {
     builder.AddResult(builder.Hlo(step.opcode(), ElementType::kF32, {parameters[1].re, parameters[0].re}));
   } else {

@@ -31,6 +31,9 @@ Result<BuiltKernel> KernelBuilder::BuildScatter() {
   KRAFLA_ASSIGN(std::vector<ScalarValue> values, emitter.EmitComputation(*hero.called(0), parameters));
   for (const ScalarValue& v : values) builder.AddResult(v.re);
   kernel.combiner.hlo_type = kernel.types[0];
+  if (n == 1) kernel.combiner.kind = KindOf(*hero.called(0)->root(), kernel.types[0]);
+  // The combiner rounds each of its results, as those of wide sums do not.
+  if (AccumulatesWide(kernel.combiner)) kernel.combiner.kind = Reduction::Kind::kOther;
   kernel.combiner.combiner = std::move(builder).Finish();
   out_.kernel.body = std::move(kernel);
   ShareBindings();
