@@ -24,6 +24,7 @@ void TuneCpuProducts(Tuning& t) {
   t.dot.shared_tiles = {};
   t.dot.rows_local = 1;
   t.dot.column_slices = 1;
+  t.dot.wanted_sums = 0;
   t.dot.pack_panels = true;
   t.dot.join_local = 8;
 
@@ -59,6 +60,8 @@ void TuneCpu(Tuning& t) {
   t.loop.tile_rows = 16;
 
   t.reduce.wanted_invocations = 256;
+  t.reduce.least_split_column = 1024;
+  t.reduce.least_column_part = 256;
   t.reduce.short_row = 16;
   t.reduce.serial_local = 8;
   t.reduce.long_row = int64_t{1} << 17;

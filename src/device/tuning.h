@@ -54,8 +54,8 @@ struct LoopTuning {
 
 struct ReduceTuning {
   int64_t wanted_invocations = 16384;  // invocations that fill the device: columns are split until there are so many
-  int64_t least_split_column = 1024;   // elements of a column that is split for that
-  int64_t least_column_part = 256;     // elements of a part of it
+  int64_t least_split_column = 256;    // elements of a column that is split for that
+  int64_t least_column_part = 64;      // elements of a part of it
   int64_t short_row = 32;              // elements of a row that one invocation takes, at the most
   uint32_t serial_local = 64;          // size of a workgroup of `reduce.serial` and `reduce.column.vec4`; as `loop`
   int64_t long_row = 4096;             // elements of a part of a row; rows of eight times as many are split ...
@@ -97,6 +97,9 @@ struct DotTuning {
   uint32_t column_lanes = 8;                           // invocations along the columns, four columns each
   uint32_t column_slices = 32;                         // invocations along the depth; 1: no `dot.columns`
   int64_t wanted_invocations = 16384;                  // that fill the device: fewer are split along the depth
+  int64_t wanted_sums = int64_t{1} << 17;              // that fill the device: the depth of fewer is split ...
+  int64_t least_part = 256;                            // ... into parts of so much at the least ...
+  int64_t most_parts = 128;                            // ... and of this number at the most; of convolutions too
   bool pack_panels = false;                            // `dot.packed_panel` is faster than `dot.panel` ...
   int64_t pack_rows = 32;                              // ... from so many rows on, if b lies well for reading in place
   int64_t pack_elements = int64_t{1} << 16;            // ... from so many elements of b on, then
@@ -135,6 +138,7 @@ struct ConvTuning {
   int64_t pack_rows = 32;           // pixels from which on a kernel is packed ...
   int64_t pack_elements = int64_t{1} << 16;   // ... that has so many elements
   uint32_t direct_local = 64;                 // size of a workgroup of `conv.direct`
+  int64_t direct_part = 64;                   // its depth in a part, as dot.least_part
   double reorder_products = 16;               // products for each element moved, from which on `conv.reorder` pays
   bool reorder_products_of_matrices = false;  // `conv.reorder` also before what is a product of matrices as it lies ...
   int64_t reorder_features = 8;               // ... from so many input features of a group on

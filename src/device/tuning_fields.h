@@ -109,6 +109,9 @@ void VisitFields(Self& x, Visitor&& v) {
   v("column_lanes", x.column_lanes, FieldRange{1, 64, true});
   v("column_slices", x.column_slices, FieldRange{1, 64, true});
   v("wanted_invocations", x.wanted_invocations, kPositiveRange);
+  v("wanted_sums", x.wanted_sums, kCountRange);
+  v("least_part", x.least_part, kPositiveRange);
+  v("most_parts", x.most_parts, FieldRange{1, 4096});
   v("pack_panels", x.pack_panels);
   v("pack_rows", x.pack_rows, kPositiveRange);
   v("pack_elements", x.pack_elements, kPositiveRange);
@@ -126,6 +129,7 @@ void VisitFields(Self& x, Visitor&& v) {
   v("pack_rows", x.pack_rows, kPositiveRange);
   v("pack_elements", x.pack_elements, kPositiveRange);
   v("direct_local", x.direct_local, kLocalRange);
+  v("direct_part", x.direct_part, kPositiveRange);
   v("reorder_products", x.reorder_products, kTimeRange);
   v("reorder_products_of_matrices", x.reorder_products_of_matrices);
   v("reorder_features", x.reorder_features, kCountRange);

@@ -265,10 +265,17 @@ const std::vector<Row>& Rows() {
       {"dot of f32, 4 rows and 1000 columns, both along the depth",
        Dot("f32", "f32", 4, 1000, 768, false),
        {
-           {"min_vulkan11", "dot.panel 32"},
+           {"min_vulkan11", "dot.panel 32, join 64"},
            {"amd_rdna3 intel_xe2 nvidia_ada", "dot.rows 64"},
            {"lavapipe", "dot.rows 8"},
            {"swiftshader", "dot.rows 4"},
+       }},
+      {"dot of f32, 16 rows and columns over a depth of 20000",
+       Dot("f32", "f32", 16, 16, 20000),
+       {
+           {"min_vulkan11 amd_rdna3 intel_xe2 nvidia_ada", "dot.tile 64 (32 x 32), join 64"},
+           {"lavapipe", "dot.panel 8"},
+           {"swiftshader", "dot.panel 4"},
        }},
       {"dot of f32 over a depth of 300000",
        Dot("f32", "f32", 64, 64, 300000),
@@ -388,7 +395,7 @@ const std::vector<Row>& Rows() {
       {"sums of 1000 columns of 1000",
        Reduction(1000, 1000, true),
        {
-           {"min_vulkan11 amd_rdna3 intel_xe2 nvidia_ada", "reduce.column.vec4 64"},
+           {"min_vulkan11 amd_rdna3 intel_xe2 nvidia_ada", "reduce.column.vec4.part 64, reduce.join 64"},
            {"lavapipe swiftshader", "reduce.column.vec4 8"},
        }},
       {"sums of 7 columns of 4097",

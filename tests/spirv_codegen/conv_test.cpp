@@ -153,6 +153,25 @@ TEST(ConvTest, WindowsInParts) {
   }
 }
 
+// Those of small images have few sums for a GPU: the window is cut where one workgroup could take it too.
+TEST(ConvTest, WindowsThatFillGpus) {
+  for (const ConvShape& s : {ConvShape{1, 8, 16, {40, 41}, {W(40, 1, 1), W(40, 1)}, 1, 1, "image"},
+                             ConvShape{1, 4, 3, {41, 40}, {W(40), W(40)}, 1, 1, "few_features"},
+                             ConvShape{2, 8, 8, {30, 31}, {W(29, 1, 1), W(30, 1)}, 8, 1, "depthwise"}}) {
+    for (ConvLayout layout : {ConvLayout::kChannelsLast, ConvLayout::kChannelsFirst}) {
+      const plan::KernelPlan plan = Conv(s, layout);
+      CheckAsGpu(plan, 3);
+      CheckAsGpu(Conv(s, layout, ElementType::kBF16, ElementType::kF32, ElementType::kF32), 3);
+      for (const DeviceProfile& profile : Profiles()) {
+        if (profile.is_cpu) continue;
+        const auto program = Emit(plan, profile);
+        ASSERT_TRUE(program) << program.error().ToString();
+        EXPECT_EQ(program->kernels.back().variant, "join") << plan.name << " for " << profile.name;
+      }
+    }
+  }
+}
+
 TEST(ConvTest, FeaturesFirst) {
   const ConvShape many{2, 8, 16, {9, 10}, {W(3, 1, 1), W(3, 1, 1)}, 1, 1, "3x3"},
       groups{4, 16, 32, {8, 9}, {W(3, 1, 1), W(2)}, 2, 1, "two_groups"};

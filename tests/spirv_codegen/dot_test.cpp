@@ -87,6 +87,16 @@ TEST(DotTest, DepthsInParts) {
   CheckAsGpu(Dot({{}, 16, 16, k}, {}), 3);
 }
 
+// Sums that are too few to fill a GPU, over depths that one workgroup could take.
+TEST(DotTest, DepthsThatFillGpus) {
+  for (const plan::KernelPlan& plan :
+       {Dot({{}, 16, 16, 3001}, {.bias = true}), Dot({{2}, 20, 24, 1000}, {.lhs = Order::kTransposed}),
+        Dot({{}, 1, 1, 5000}, {.type = ElementType::kBF16, .result = ElementType::kBF16}),
+        Dot({{}, 33, 17, 700},
+            {.type = ElementType::kS8, .accumulate = ElementType::kS32, .result = ElementType::kS32})})
+    CheckAsGpu(plan, 3);
+}
+
 // Not a check: prints GFLOP/s where KRAFLA_BENCH is set.
 TEST(DotTest, Speed) {
   if (getenv("KRAFLA_BENCH") == nullptr) GTEST_SKIP() << "KRAFLA_BENCH is not set";

@@ -16,6 +16,9 @@ int64_t OutputCount(const ConvProblem& p) {
 }  // namespace
 
 int64_t SplitOf(const ConvProblem& p) { return PartCount(p.window * p.inputs, OutputCount(p)); }
+int64_t FillingSplitOf(const ConvProblem& p, int64_t least_part, const Target& target) {
+  return FillingParts(p.window * p.inputs, OutputCount(p), least_part, target.tuning.dot);
+}
 
 Result<EmittedProgram> EmitConvInParts(
     const plan::KernelPlan& plan, const ConvProblem& p, int64_t parts, const Target& target,

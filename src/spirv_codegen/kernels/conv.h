@@ -30,6 +30,8 @@ struct ConvProblem {
 
 // Into how many parts the sums over window and features are split (split_sum.h); 1: not at all.
 int64_t SplitOf(const ConvProblem& problem);
+// Into how many so that the sums of the parts fill the device.
+int64_t FillingSplitOf(const ConvProblem& problem, int64_t least_part, const Target& target);
 // `emit` gives the kernels for a plan with parts and the epilogue that stores them, over [parts, output dims...].
 Result<EmittedProgram> EmitConvInParts(
     const plan::KernelPlan& plan, const ConvProblem& problem, int64_t parts, const Target& target,

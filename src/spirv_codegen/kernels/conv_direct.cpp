@@ -266,7 +266,7 @@ Result<EmittedProgram> EmitProducts(const plan::KernelPlan& plan, const ConvProb
 }  // namespace
 
 Result<EmittedProgram> EmitDirectConv(const plan::KernelPlan& plan, const ConvProblem& p, const Target& target) {
-  const int64_t parts = SplitOf(p);
+  const int64_t parts = std::max(SplitOf(p), FillingSplitOf(p, target.tuning.conv.direct_part, target));
   if (parts <= 1) return EmitProducts(plan, p, 1, p.k.epilogue, target);
   return EmitConvInParts(plan, p, parts, target,
                          [&](const plan::KernelPlan& with_parts, const plan::ElementProgram& epilogue) {

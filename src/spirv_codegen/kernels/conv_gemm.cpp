@@ -418,6 +418,9 @@ struct ConvGemm {
 
 bool ChannelsLast(const ConvProblem& p) { return p.features_last || p.a.output_feature == p.out_minor; }
 
+// So many parts are worth another order of the arrays.
+constexpr int64_t kManyParts = 8;
+
 Refusal RefusesGemm(const ConvProblem& p, const Target& target) {
   const ConvTuning& tuning = target.tuning.conv;
   if (p.a.batch_group_count != 1) return "batch groups";
@@ -432,7 +435,9 @@ Refusal RefusesGemm(const ConvProblem& p, const Target& target) {
   if (p.pixels > INT32_MAX || p.inputs * p.window > INT32_MAX) return "an extent above 2^31";
   if (p.groups > 1 && p.outputs % 4 != 0) return "groups of an odd size";
   if (ChannelsLast(p)) return std::nullopt;
-  if (SplitOf(p) > 1) return "pixels side by side, and a window of many";
+  // Only a window over features that are last is split.
+  if (SplitOf(p) > 1 || FillingSplitOf(p, target.tuning.dot.least_part, target) >= kManyParts)
+    return "pixels side by side, and a window of many";
   bool spatial_minor = false;
   for (int64_t d : p.a.output_spatial) spatial_minor = spatial_minor || d == p.out_minor;
   if (!spatial_minor || p.a.output_spatial.back() != p.out_minor) return "pixels are not side by side";
@@ -462,36 +467,45 @@ Refusal RefusesConvPacking(const ConvGemm& gemm, const ConvTuning& tuning) {
   return std::nullopt;
 }
 
-Result<EmittedProgram> EmitGemm(const plan::KernelPlan& plan, const ConvGemm& gemm, const Target& target) {
+GemmCase CaseOf(const plan::KernelPlan& plan, const ConvGemm& gemm, const Target& target) {
   const ConvProblem& p = gemm.p;
   const ConvTuning& tuning = target.tuning.conv;
-  return MakeFirst(kGemmVariants, GemmCase{{.plan = plan,
-                                            .target = target,
-                                            .names = kConvNames,
-                                            .tile = gemm.tile,
-                                            .a_type = gemm.last ? p.k.input_type : p.k.kernel_type,
-                                            .b_type = gemm.last ? p.k.kernel_type : p.k.input_type,
-                                            .operands = [&gemm](KernelWriter& w, bool in_range,
-                                                                bool raw) { return gemm.Operands(w, in_range, raw); },
-                                            .shared_tiles = tuning.shared_tiles,
-                                            // A part may have fewer positions than others.
-                                            .no_coop = gemm.parts > 1 ? Refusal("a window in parts") : std::nullopt,
-                                            .no_shared_tile = {},
-                                            .no_packing = RefusesConvPacking(gemm, tuning),
-                                            .panel = PanelsFor(target, gemm.tile),
-                                            .note = gemm.last ? "channels last" : "channels first"}});
+  return {{.plan = plan,
+           .target = target,
+           .names = kConvNames,
+           .tile = gemm.tile,
+           .a_type = gemm.last ? p.k.input_type : p.k.kernel_type,
+           .b_type = gemm.last ? p.k.kernel_type : p.k.input_type,
+           .operands = [&gemm](KernelWriter& w, bool in_range, bool raw) { return gemm.Operands(w, in_range, raw); },
+           .shared_tiles = tuning.shared_tiles,
+           // A part may have fewer positions than others.
+           .no_coop = gemm.parts > 1 ? Refusal("a window in parts") : std::nullopt,
+           .no_shared_tile = {},
+           .no_packing = RefusesConvPacking(gemm, tuning),
+           .panel = PanelsFor(target, gemm.tile),
+           .note = gemm.last ? "channels last" : "channels first"}};
+}
+
+// Into how many parts the window is split: where it is too long for a workgroup, and where the sums do not fill the
+// device, but for what cooperative matrices do, which take no parts.
+int64_t PartsOfWindow(const plan::KernelPlan& plan, const ConvGemm& gemm, const Target& target) {
+  const ConvProblem& p = gemm.p;
+  int64_t parts = SplitOf(p);
+  if (gemm.last && RefusesCoop(CaseOf(plan, gemm, target).product))
+    parts = std::max(parts, FillingSplitOf(p, target.tuning.dot.least_part, target));
+  return std::min(parts, p.window);
 }
 
 }  // namespace
 
 Result<EmittedProgram> EmitGemmConv(const plan::KernelPlan& plan, const ConvProblem& p, const Target& target) {
   ConvGemm gemm(p);
-  const int64_t wanted = std::min(SplitOf(p), p.window);
-  if (wanted <= 1) return EmitGemm(plan, gemm, target);
+  const int64_t wanted = PartsOfWindow(plan, gemm, target);
+  if (wanted <= 1) return MakeFirst(kGemmVariants, CaseOf(plan, gemm, target));
   return EmitConvInParts(plan, p, CeilDiv(p.window, CeilDiv(p.window, wanted)), target,
                          [&](const plan::KernelPlan& with_parts, const plan::ElementProgram& epilogue) {
                            gemm.Split(wanted, epilogue);
-                           return EmitGemm(with_parts, gemm, target);
+                           return MakeFirst(kGemmVariants, CaseOf(with_parts, gemm, target));
                          });
 }
 

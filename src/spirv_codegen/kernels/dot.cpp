@@ -223,6 +223,9 @@ bool ReadsWell(const StridedMatrix& b) {
   return b.column_stride == 1 && b.columns % 4 == 0 && b.row_stride % 4 == 0 && b.offset_granule % 4 == 0;
 }
 
+// A dot whose depth is not split, or only where it is too long for a workgroup. `is_part`: it is one part of several.
+Result<EmittedProgram> EmitWhole(const plan::KernelPlan& plan, const DotKernel& k, const Target& target, bool is_part);
+
 // The dot of [first, first + parts * depth) of k in `parts` parts, whose sums go to the last binding from `entry` on.
 Result<EmittedProgram> EmitPart(const plan::KernelPlan& with_parts, const DotKernel& k, int64_t first, int64_t parts,
                                 int64_t depth, int64_t entry, const Target& target) {
@@ -241,7 +244,7 @@ Result<EmittedProgram> EmitPart(const plan::KernelPlan& with_parts, const DotKer
   dims.push_back(k.m);
   dims.push_back(k.n);
   part.epilogue = PartEpilogue(with_parts, dims, k.accumulate_type, entry);
-  return EmitDot(with_parts, part, target);
+  return EmitWhole(with_parts, part, target, /*is_part=*/true);
 }
 
 Result<EmittedProgram> EmitSplitDot(const plan::KernelPlan& plan, const DotKernel& k, int64_t wanted,
@@ -389,9 +392,7 @@ PanelOptions DotPanels(const DotProblem& p, const Target& target) {
   return panel;
 }
 
-}  // namespace
-
-Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const DotKernel& k, const Target& target) {
+Result<EmittedProgram> EmitWhole(const plan::KernelPlan& plan, const DotKernel& k, const Target& target, bool is_part) {
   const DeviceProfile& profile = target.profile;
   const int64_t batch = Product(k.batch);
   if (batch * k.m * k.n == 0) return EmittedProgram{};
@@ -401,7 +402,10 @@ Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const DotKernel& k,
   KRAFLA_TRY(CheckType(k.lhs_type, profile));
   KRAFLA_TRY(CheckType(k.rhs_type, profile));
   KRAFLA_TRY(CheckType(k.result_type, profile));
-  if (const int64_t parts = PartCount(k.k, batch * k.m * k.n); parts > 1) return EmitSplitDot(plan, k, parts, target);
+  const DotTuning& tuning = target.tuning.dot;
+  const int64_t filling = is_part ? 1 : FillingParts(k.k, batch * k.m * k.n, tuning.least_part, tuning);
+  if (const int64_t parts = PartCount(k.k, batch * k.m * k.n); parts > 1)
+    return EmitSplitDot(plan, k, std::max(parts, filling), target);
   for (const plan::ElementProgram* program : {&k.lhs_program, &k.rhs_program}) {
     if (Product(program->space.dims()) > std::numeric_limits<uint32_t>::max() - (1 << 20))
       return Unimplemented("A computed operand of the dot has more elements than 32-bit arithmetic numbers.");
@@ -413,7 +417,6 @@ Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const DotKernel& k,
   bool swap = k.n < 8 && k.m > k.n;
   if (k.n >= 8 && k.m >= 8) swap = !rhs_rows && lhs_rows;
   const DotProblem p(k, swap);
-  const DotTuning& tuning = target.tuning.dot;
   const DotCase problem{
       .plan = plan,
       .target = target,
@@ -433,7 +436,15 @@ Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const DotKernel& k,
                   .no_packing = RefusesDotPacking(p, tuning),
                   .panel = DotPanels(p, target),
                   .note = {}}};
+  // Rows and columns are spread over the depth as they are.
+  if (filling > 1 && RefusesRows(problem) && RefusesColumns(problem)) return EmitSplitDot(plan, k, filling, target);
   return MakeFirst(kDotVariants, problem);
+}
+
+}  // namespace
+
+Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const DotKernel& k, const Target& target) {
+  return EmitWhole(plan, k, target, /*is_part=*/false);
 }
 
 }  // namespace krafla::spirv

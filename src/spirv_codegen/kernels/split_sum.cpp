@@ -18,6 +18,12 @@ int64_t PartCount(int64_t depth, int64_t outputs) {
   return std::clamp<int64_t>(kMostPartSums / outputs, 1, CeilDiv(depth, kPartDepth));
 }
 
+int64_t FillingParts(int64_t depth, int64_t outputs, int64_t least_part, const DotTuning& tuning) {
+  if (outputs == 0) return 1;
+  const int64_t wanted = std::min(CeilDiv(tuning.wanted_sums, outputs), tuning.most_parts);
+  return std::max<int64_t>(std::min(wanted, depth / least_part), 1);
+}
+
 plan::KernelPlan WithParts(const plan::KernelPlan& plan, ElementType accumulate, int64_t parts, int64_t outputs) {
   plan::KernelPlan out = plan;
   out.bindings.push_back({accumulate, parts * outputs, true, true});

@@ -14,6 +14,9 @@ inline constexpr int64_t kPartDepth = int64_t{1} << 17;
 // are too many sums to keep.
 int64_t PartCount(int64_t depth, int64_t outputs);
 
+// The same for sums that are too few to fill the device (DotTuning::wanted_sums), in parts of so much at the least.
+int64_t FillingParts(int64_t depth, int64_t outputs, int64_t least_part, const DotTuning& tuning);
+
 // `plan` with one more binding, which holds the sums of all parts in the type `accumulate`.
 plan::KernelPlan WithParts(const plan::KernelPlan& plan, ElementType accumulate, int64_t parts, int64_t outputs);
 // The epilogue that stores sums over [parts, dims...] to that binding, from entry `first` on.
