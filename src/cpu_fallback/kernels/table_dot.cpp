@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/checked_math.h"
 #include "cpu_fallback/kernels/unroll.h"
 
 // AVX-512-BF16 is in the set that the other files leave out. Highway has it for processors of AMD's alone, and another
@@ -213,9 +214,18 @@ HWY_INLINE void WidenScales(const std::byte* from, int64_t count, float* to) {
 
 // The sums of a line's columns, in parts of the 16 bytes, or words, that are transposed together.
 template <TableKind kKind, TableForm kForm>
-HWY_INLINE void AddLine(const TableDotTurn& t, TableScratch& scratch, int64_t column, int64_t columns) {
+HWY_INLINE void AddLine(const TableDotTurn& t, TableScratch& scratch, int64_t column, int64_t columns,
+                        const std::byte* codes) {
   constexpr bool kIsPairs = kForm == TableForm::kColumnPairs;
   constexpr int64_t kRows = RowsOfVector(kForm), kParts = 16, kColumnsOfPart = kIsPairs ? 2 : 1;
+  // What comes next of each row is fetched, to its last byte, as so many rows are more than the processor foresees: a
+  // few rows at a time beside the sums. All of them at once would be more than the processor can wait for.
+  const int64_t rows_of_step = CeilDiv(t.rows, CeilDiv(columns, kParts * kColumnsOfPart) * 8);
+  int64_t fetched = 0;
+  const auto fetch = [&] {
+    for (const int64_t end = std::min(t.rows, fetched + rows_of_step); fetched < end; ++fetched)
+      __builtin_prefetch(codes + fetched * t.stride + 2 * kLineBytes - 1, 0, 2);
+  };
   for (int64_t part = 0; part * kColumnsOfPart < columns; part += kParts) {
     for (int64_t row = 0; row < t.rows; row += kRows) {
       const std::byte* from = scratch.lines + row * kLineBytes + part;
@@ -224,6 +234,7 @@ HWY_INLINE void AddLine(const TableDotTurn& t, TableScratch& scratch, int64_t co
       else TransposeBytes(from, kLineBytes, to);
     }
     for (int v = 0; v < 8; ++v) {
+      fetch();
       const int64_t first = (part + 2 * v) * kColumnsOfPart;
       if constexpr (kIsPairs) {
         _mm_storeu_ps(scratch.sums + first, SumsOfColumns<kKind>(t, scratch, v, first));
@@ -245,11 +256,8 @@ void DotByTables(const TableDotTurn& t) {
   for (int64_t column = 0; column < t.columns; column += kColumns) {
     const int64_t columns = std::min(kColumns, t.columns - column);
     const std::byte* codes = t.codes + column * kLineBytes / kColumns;
-    for (int64_t row = 0; row < t.rows; ++row) {
-      // What comes next of each row, to its last byte, as so many rows are more than the processor foresees.
-      __builtin_prefetch(codes + row * t.stride + 2 * kLineBytes - 1, 0, 2);
+    for (int64_t row = 0; row < t.rows; ++row)
       CopyLine(codes + row * t.stride, columns * kLineBytes / kColumns, scratch.lines + row * kLineBytes);
-    }
     for (int64_t g = 0; g * t.group < places; ++g) {
       WidenScales<kType>(t.scales + (g * t.scales_stride + column) * kWidth, columns, scratch.scales + g * kColumns);
       if constexpr (kKind != TableKind::kProducts) {
@@ -258,7 +266,7 @@ void DotByTables(const TableDotTurn& t) {
         else std::copy_n(t.zeros + g * t.zeros_stride + column, columns, zeros);
       }
     }
-    AddLine<kKind, kForm>(t, scratch, column, columns);
+    AddLine<kKind, kForm>(t, scratch, column, columns, codes);
   }
 }
 
