@@ -19,8 +19,9 @@ namespace {
 
 // Vectors that small panels are multiplied with one by one: with more of them, products of matrices are faster.
 constexpr int64_t kFewVectors = 4;
-// Sums that stay in the L1 cache.
-constexpr int64_t kSumsInTurn = 4096;
+// Sums that stay in the L2 cache beside what is read; with fewer of them pieces of rows are short.
+constexpr int64_t kSumsInTurn = 8192;
+constexpr int64_t kLeastSumLines = 64;  // of a part
 // Elements that follow each other in memory, as many as a prefetcher needs to see them coming, and bytes of a panel,
 // which stays in the L2 cache with what is read for it.
 constexpr int64_t kNeighbours = 1024, kSmallPanel = 64 * 1024;
@@ -69,9 +70,7 @@ Result<> ComputedProduct::MakeFew() {
   if (loops.by_rows == nullptr || !CanWiden(vectors_.type, sum)) return {};
   const int64_t lines = is_rhs_ ? p.n : p.m;
   const int width = StorageBytes(sum);
-  // Each thread should have some panels; one alone goes along whole rows.
-  const int64_t shares = threads_ == 1 ? 1 : 4 * int64_t{threads_};
-  const int64_t shared = std::max<int64_t>(64, RoundUp(CeilDiv(lines * batches_, shares), 16));
+  const int64_t shared = ColumnsOfPart(lines * batches_, 1, threads_, kLeastSumLines, lines * batches_);
   ComputedOperand::Wish wish{.is_rhs = is_rhs_,
                              .type = sum,
                              .neighbours = kSumsInTurn,

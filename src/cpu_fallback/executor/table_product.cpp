@@ -7,6 +7,7 @@
 #include "base/checked_math.h"
 #include "base/index.h"
 #include "base/interruption.h"
+#include "cpu_fallback/kernels/gemv.h"
 #include "cpu_fallback/kernels/move.h"
 
 namespace krafla::cpu {
@@ -74,9 +75,8 @@ bool TableProduct::PlaceFactors(const QuantisedWeights& weights) {
 }
 
 void TableProduct::PlaceScratch(int threads) {
-  // Each thread should have some tasks; one alone goes along whole rows.
-  const int64_t shares = threads == 1 ? 1 : 2 * int64_t{threads};
-  most_lines_ = std::min(kMostTableLines, std::max(kLeastTableLines, RoundUp(CeilDiv(lines_ * batches_, shares), 128)));
+  most_lines_ =
+      RoundUp(ColumnsOfPart(lines_ * batches_, 1, threads, kLeastTableLines, kMostTableLines), kLeastTableLines);
   const auto place = [](int64_t& size, int64_t bytes) {
     const int64_t at = size;
     size += RoundUp(bytes, 64);

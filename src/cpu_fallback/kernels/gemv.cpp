@@ -25,6 +25,7 @@ constexpr int64_t kGemvTurns = 128;
 constexpr int64_t kSmallBytes = 32768;  // a matrix that one thread goes through
 constexpr int64_t kUnitsBetweenLooks = 64;
 constexpr int64_t kLineBytes = 64;
+constexpr int64_t kLongPiece = 8192;  // bytes of a row
 // Rows of a matrix that are read side by side: so many streams, each of which ends with its row, are more than a
 // processor foresees. What comes next is fetched into the L2 cache meanwhile.
 constexpr int64_t kRowsAtOnce = 8;
@@ -219,6 +220,12 @@ namespace krafla::cpu {
 HWY_EXPORT(FindLoops);
 HWY_EXPORT(SumRows);
 
+int64_t ColumnsOfPart(int64_t columns, int64_t bytes, int threads, int64_t least, int64_t most) {
+  if (threads == 1) return std::min(columns, most);
+  const int64_t parts = columns * bytes >= 2 * threads * kLongPiece ? 2 * int64_t{threads} : threads;
+  return std::min(most, std::max(least, RoundUp(CeilDiv(columns, parts), 16)));
+}
+
 GemvLoops FindGemvLoops(ElementType sum, ElementType matrix) { return HWY_DYNAMIC_DISPATCH(FindLoops)(sum, matrix); }
 
 bool Gemv::Takes(const GemmProblem& p) {
@@ -297,12 +304,10 @@ void Gemv::Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, Th
         to);
   };
   if (chunks_ == 1) {
-    // Finer than blocks, so that threads can share: 64 columns at the least where rows are dense.
+    // Finer than blocks, so that threads can share.
     const bool is_small = p.n * p.k * rhs_width < kSmallBytes;
-    const int64_t shares = pool.threads() == 1 ? 1 : 2 * pool.threads();
-    const int64_t unit =
-        dense_along_k ? (is_small ? p.n : block_columns)
-                      : std::min<int64_t>(block_columns, std::max<int64_t>(64, RoundUp(CeilDiv(p.n, shares), 16)));
+    const int64_t unit = dense_along_k ? (is_small ? p.n : block_columns)
+                                       : ColumnsOfPart(p.n, rhs_width, pool.threads(), 64, block_columns);
     const int64_t units = CeilDiv(p.n, unit);
     const double unit_time = static_cast<double>(std::min(p.n, unit) * p.k * rhs_width) / 8;  // ns
     const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(5000 / std::max(unit_time, 1.0)));

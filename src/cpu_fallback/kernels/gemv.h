@@ -15,6 +15,11 @@ struct GemvLoops {
   void (*rows_by_rows)(const void*, int64_t, const void*, int64_t, int64_t, int64_t, void*) = nullptr;
 };
 
+// How many of a matrix's columns, which lie side by side in its rows and have so many bytes each, or less, a thread
+// takes at a time: `least` to `most`. Rows that are read piece by piece cost what the processor fetches behind the end
+// of each piece, so a thread has one part of all columns, and two only where these are long.
+int64_t ColumnsOfPart(int64_t columns, int64_t bytes, int threads, int64_t least, int64_t most);
+
 // Nulls where there are none.
 GemvLoops FindGemvLoops(ElementType sum, ElementType matrix);
 
