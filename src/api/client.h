@@ -266,9 +266,9 @@ struct CompileTarget {
   bool runs_row_groups = false;
   // Its executables take packed elements as callers know them (api/packed_executable.h).
   bool packs_elements = false;
-  // Whether a device gets one kernel for an AttentionKernel; null: none does.
-  bool (*takes_attention)(const plan::KernelPlan& kernel, const DeviceProfile& profile) = nullptr;
-  // Whether a device, of no profile where it is the CPU, runs a HorizontalKernel as one; null: none does.
+  // Whether a device, of no profile where it is the CPU, runs an AttentionKernel as one; null: none does.
+  bool (*takes_attention)(const plan::KernelPlan& kernel, const DeviceProfile* profile) = nullptr;
+  // The same of a HorizontalKernel.
   bool (*takes_horizontal)(const plan::KernelPlan& kernel, const DeviceProfile* profile) = nullptr;
 };
 

@@ -188,6 +188,18 @@ static Result<> SetBlocks(const DeviceProfile& profile, plan::RowGroupOptions& o
 
 // How collectives go on while kernels run: rough figures of a device of either kind, which only decide how kernels are
 // ordered and which collectives are handed to another thread.
+bool TakesAttentionOnCpu(const plan::KernelPlan& kernel, const DeviceProfile*) {
+  constexpr int64_t kLeastScores = 4096;
+  int64_t scores = 1, bytes = 0;
+  const auto& attention = std::get<plan::AttentionKernel>(kernel.body);
+  for (const int64_t extent : attention.scores->batch) scores *= extent;
+  scores *= attention.scores->m * attention.scores->n;
+  const std::vector<plan::KernelPlan> parts = plan::PartsOfAttention(kernel, attention);
+  for (std::size_t b = kernel.bindings.size(); b < parts.back().bindings.size(); ++b)
+    bytes += parts.back().bindings[b].byte_size();
+  return scores >= kLeastScores && bytes < plan::RowGroupOptions().least_saved;
+}
+
 static plan::OverlapOptions OverlapFor(const CompileOptions& options, const DeviceProfile* profile) {
   plan::OverlapOptions out;
   out.enabled = options.for_group && !options.disabled.contains("overlap");
@@ -212,9 +224,9 @@ Result<plan::ProgramPlan> FrontEnd::Plan(const DeviceProfile* profile, plan::Pla
   plan_options.fusion.overlap = OverlapFor(options_, profile);
   plan_options.row_groups.enabled = target_.runs_row_groups && !options_.disabled.contains("row-groups");
   if (profile != nullptr) KRAFLA_TRY(SetBlocks(*profile, plan_options.row_groups));
-  if (profile != nullptr && target_.takes_attention != nullptr && plan_options.row_groups.enabled)
+  if (target_.takes_attention != nullptr && plan_options.row_groups.enabled)
     plan_options.row_groups.takes_attention = [&](const plan::KernelPlan& kernel) {
-      return target_.takes_attention(kernel, *profile);
+      return target_.takes_attention(kernel, profile);
     };
   if (target_.takes_horizontal != nullptr && plan_options.fusion.fuse)
     plan_options.takes_horizontal = [&](const plan::KernelPlan& kernel) {

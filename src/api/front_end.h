@@ -10,6 +10,10 @@
 
 namespace krafla {
 
+// Whether an attention is one kernel on the CPU: one that saves too little for a row group, as of few queries, and has
+// more to do than loops of small numbers, which are tapes or native routines.
+bool TakesAttentionOnCpu(const plan::KernelPlan& kernel, const DeviceProfile* profile);
+
 // Of the CPU, wherever its kernels are compiled.
 inline constexpr CompileTarget kCpuTarget{
     .name = "cpu",
@@ -17,6 +21,7 @@ inline constexpr CompileTarget kCpuTarget{
     .computes_operands = true,
     .runs_row_groups = true,
     .packs_elements = true,
+    .takes_attention = &TakesAttentionOnCpu,
     .takes_horizontal = [](const plan::KernelPlan&, const DeviceProfile*) { return true; }};
 
 // Step by step, as `krafla opt` shows what lies between; OptimizeAndPlan is all of it.

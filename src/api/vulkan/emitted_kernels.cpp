@@ -68,9 +68,10 @@ Result<spirv::EmittedProgram> WrapCustomKernel(const plan::KernelPlan& plan, con
 
 }  // namespace
 
-bool TakesAttention(const plan::KernelPlan& kernel, const DeviceProfile& profile) {
-  const Result<Tuning> tuning = TuningAskedFor(profile);
-  return tuning && spirv::TakesAttention(kernel, profile, *tuning).has_value();
+bool TakesAttention(const plan::KernelPlan& kernel, const DeviceProfile* profile) {
+  if (profile == nullptr) return false;
+  const Result<Tuning> tuning = TuningAskedFor(*profile);
+  return tuning && spirv::TakesAttention(kernel, *profile, *tuning).has_value();
 }
 
 bool TakesHorizontal(const plan::KernelPlan& kernel, const DeviceProfile* profile) {

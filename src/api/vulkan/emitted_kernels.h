@@ -21,7 +21,7 @@ namespace krafla {
 // Of slices within buffers: the largest minStorageBufferOffsetAlignment that the specification allows.
 constexpr uint64_t kSliceAlignment = 256;
 
-bool TakesAttention(const plan::KernelPlan& kernel, const DeviceProfile& profile);
+bool TakesAttention(const plan::KernelPlan& kernel, const DeviceProfile* profile);
 bool TakesHorizontal(const plan::KernelPlan& kernel, const DeviceProfile* profile);
 inline constexpr CompileTarget kVulkanTarget{.name = "vulkan",
                                              .runs_spirv = true,

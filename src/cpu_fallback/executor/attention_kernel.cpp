@@ -1,31 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
-// AttentionKernel, where a device has it and then does not take it: its three launches one after the other. Plans for
-// the CPU have row groups instead.
+// AttentionKernel: its three parts one after the other, with the arrays between them in scratch. What has little to do
+// runs by blocks, one for each index of its batch, all three parts of a block on one thread: the threads meet once, and
+// not behind each part. Attention of much work has row groups in plans for the CPU.
+#include <algorithm>
+#include <array>
+
 #include "base/checked_math.h"
 #include "cpu_fallback/executor/kernel_families.h"
+#include "plan/rows/row_kernel.h"
+#include "plan/touched.h"
 
 namespace krafla::cpu {
 namespace {
 
 constexpr int64_t kAttentionAlignment = 64;
+// Up to here blocks are worth it even where they leave threads without work: what three loops take to start.
+constexpr double kShortNanoseconds = 200e3;
+constexpr double kNanosecondsOfByte = 0.1, kNanosecondsOfFlop = 0.02;
+
+// Where the arrays between the parts lie in scratch, behind each other.
+std::vector<std::byte*> WithBetween(std::span<std::byte* const> bindings, std::span<const int64_t> between,
+                                    std::byte*& scratch) {
+  std::vector<std::byte*> out(bindings.begin(), bindings.end());
+  for (const int64_t bytes : between) {
+    out.push_back(scratch);
+    scratch += RoundUp(bytes, kAttentionAlignment);
+  }
+  return out;
+}
+
+// The bytes of the arrays that parts have behind the bindings of the whole.
+std::vector<int64_t> BytesBetween(const plan::KernelPlan& whole, const plan::KernelPlan& part) {
+  std::vector<int64_t> out;
+  for (std::size_t b = whole.bindings.size(); b < part.bindings.size(); ++b)
+    out.push_back(part.bindings[b].byte_size());
+  return out;
+}
 
 class AttentionRun final : public CpuKernel {
  public:
-  // `between`: the bytes of each of the buffers between the parts.
   AttentionRun(std::vector<std::unique_ptr<CpuKernel>> parts, std::vector<int64_t> between)
       : parts_(std::move(parts)), between_(std::move(between)) {
-    int64_t most = 0;
-    for (const auto& part : parts_) most = std::max(most, part->scratch_bytes());
-    scratch_bytes_ = most;
-    for (int64_t bytes : between_) scratch_bytes_ += RoundUp(bytes, kAttentionAlignment);
+    for (const auto& part : parts_) scratch_bytes_ = std::max(scratch_bytes_, part->scratch_bytes());
+    for (const int64_t bytes : between_) scratch_bytes_ += RoundUp(bytes, kAttentionAlignment);
   }
 
   Result<> Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const override {
-    std::vector<std::byte*> all(bindings.begin(), bindings.end());
-    for (int64_t bytes : between_) {
-      all.push_back(scratch);
-      scratch += RoundUp(bytes, kAttentionAlignment);
-    }
+    const std::vector<std::byte*> all = WithBetween(bindings, between_, scratch);
     for (const auto& part : parts_) KRAFLA_TRY(part->Run(all, pool, scratch));
     return {};
   }
@@ -35,22 +56,123 @@ class AttentionRun final : public CpuKernel {
   std::vector<int64_t> between_;
 };
 
+class AttentionByBlocks final : public CpuKernel {
+ public:
+  // Null: the parts have no blocks.
+  static KernelResult Make(std::span<const plan::KernelPlan> parts, const Dims& grid, std::vector<int64_t> between,
+                           const CpuKernelOptions& options) {
+    auto out = std::make_unique<AttentionByBlocks>();
+    out->grid_ = grid;
+    out->between_ = std::move(between);
+    CpuKernelOptions of_block = options;
+    of_block.threads = 1;
+    of_block.parts = options.parts * Product(grid);
+    int64_t most = 0;
+    for (const plan::KernelPlan& part : parts) {
+      const std::optional<Dims> free = plan::FreeDims(part);
+      if (!free || free->size() != grid.size() + 1) return nullptr;
+      std::vector<int> grid_of;
+      for (std::size_t d = 0; d < grid.size(); ++d) grid_of.push_back(static_cast<int>(d));
+      grid_of.push_back(-1);
+      std::optional<plan::BlockKernel> block = plan::TakeBlock(part, grid_of, grid);
+      if (!block) return nullptr;
+      BlockPart made;
+      for (std::size_t b = 0; b < block->bindings.size(); ++b) {
+        const plan::BlockKernel::From& from = block->bindings[b];
+        const int64_t width = StorageBytes(block->kernel.bindings[b].storage);
+        Place place{from.binding, from.first * width, from.strides};
+        for (int64_t& stride : place.strides) stride *= width;
+        made.places.push_back(std::move(place));
+      }
+      KRAFLA_ASSIGN(made.kernel, CompileKernel(block->kernel, of_block));
+      most = std::max(most, made.kernel->scratch_bytes());
+      out->nanoseconds_ += std::max(part.flops * kNanosecondsOfFlop, part.bytes * kNanosecondsOfByte);
+      out->parts_.push_back(std::move(made));
+    }
+    out->place_bytes_ = RoundUp(std::ssize(grid) * int64_t{sizeof(int32_t)}, kAttentionAlignment);
+    out->worker_bytes_ = out->place_bytes_ + RoundUp(most, kAttentionAlignment);
+    out->scratch_bytes_ = options.threads * out->worker_bytes_;
+    for (const int64_t bytes : out->between_) out->scratch_bytes_ += RoundUp(bytes, kAttentionAlignment);
+    return out;
+  }
+
+  Result<> Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const override {
+    const std::vector<std::byte*> all = WithBetween(bindings, between_, scratch);
+    const int64_t blocks = Product(grid_);
+    std::vector<Result<>> results(static_cast<std::size_t>(blocks));
+    pool.ParallelParts(blocks, nanoseconds_, [&](int64_t begin, int64_t end, int worker) {
+      for (int64_t b = begin; b < end; ++b)
+        results[static_cast<std::size_t>(b)] = RunBlock(all, b, scratch + worker * worker_bytes_);
+    });
+    for (Result<>& result : results) KRAFLA_TRY(std::move(result));
+    return {};
+  }
+
+ private:
+  // Where a binding of a block's kernel lies: in a binding of the whole, or -1: the block's place in the grid.
+  struct Place {
+    int binding = -1;
+    int64_t offset = 0;  // bytes
+    Dims strides;
+  };
+  struct BlockPart {
+    std::unique_ptr<CpuKernel> kernel;
+    std::vector<Place> places;
+  };
+
+  Result<> RunBlock(std::span<std::byte* const> all, int64_t number, std::byte* memory) const {
+    auto* at = reinterpret_cast<int32_t*>(memory);
+    for (std::size_t g = grid_.size(); g-- > 0; number /= grid_[g]) at[g] = static_cast<int32_t>(number % grid_[g]);
+    std::vector<std::byte*> bindings;
+    for (const BlockPart& part : parts_) {
+      bindings.clear();
+      for (const Place& place : part.places) {
+        std::byte* address = (place.binding < 0 ? memory : all[static_cast<std::size_t>(place.binding)]) + place.offset;
+        for (std::size_t g = 0; g < grid_.size(); ++g) address += at[g] * place.strides[g];
+        bindings.push_back(address);
+      }
+      KRAFLA_TRY(part.kernel->Run(bindings, one_thread_, memory + place_bytes_));
+    }
+    return {};
+  }
+
+  Dims grid_;
+  std::vector<BlockPart> parts_;
+  std::vector<int64_t> between_;
+  double nanoseconds_ = 0;
+  int64_t place_bytes_ = 0, worker_bytes_ = 0;
+  mutable ThreadPool one_thread_{1};
+};
+
 }  // namespace
 
 KernelResult MakeAttentionKernel(const plan::KernelPlan& plan, const plan::AttentionKernel& body,
                                  const CpuKernelOptions& options) {
-  std::vector<std::unique_ptr<CpuKernel>> made;
-  std::vector<int64_t> between;
   CpuKernelOptions of_part = options;
   of_part.constants.clear();  // which count the bindings of the whole
-  for (const plan::KernelPlan& part : plan::PartsOfAttention(plan, body)) {
-    between.clear();
-    for (std::size_t b = plan.bindings.size(); b < part.bindings.size(); ++b)
-      between.push_back(part.bindings[b].byte_size());
+  std::vector<plan::KernelPlan> parts = plan::PartsOfAttention(plan, body);
+  const std::array<const plan::DotKernel*, 3> dots = {&*body.scores, nullptr, &*body.product};
+  double nanoseconds = 0;
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    if (dots[p] != nullptr)
+      parts[p].flops = 2.0 * static_cast<double>(Product(dots[p]->batch)) * static_cast<double>(dots[p]->m) *
+                       static_cast<double>(dots[p]->n) * static_cast<double>(dots[p]->k);
+    parts[p].bytes = plan::BytesMoved(parts[p]);
+    nanoseconds += std::max(parts[p].flops * kNanosecondsOfFlop, parts[p].bytes * kNanosecondsOfByte);
+  }
+  const std::vector<int64_t> between = BytesBetween(plan, parts.back());
+  const Dims& grid = body.scores->batch;
+  const int64_t blocks = Product(grid);
+  if (blocks > 1 && (blocks >= options.threads || nanoseconds < kShortNanoseconds)) {
+    KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> by_blocks, AttentionByBlocks::Make(parts, grid, between, of_part));
+    if (by_blocks != nullptr) return by_blocks;
+  }
+  std::vector<std::unique_ptr<CpuKernel>> made;
+  for (const plan::KernelPlan& part : parts) {
     KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> kernel, CompileKernel(part, of_part));
     made.push_back(std::move(kernel));
   }
-  return std::make_unique<AttentionRun>(std::move(made), std::move(between));
+  return std::make_unique<AttentionRun>(std::move(made), between);
 }
 
 }  // namespace krafla::cpu
