@@ -186,8 +186,6 @@ static Result<> SetBlocks(const DeviceProfile& profile, plan::RowGroupOptions& o
   return {};
 }
 
-// How collectives go on while kernels run: rough figures of a device of either kind, which only decide how kernels are
-// ordered and which collectives are handed to another thread.
 bool TakesAttentionOnCpu(const plan::KernelPlan& kernel, const DeviceProfile*) {
   constexpr int64_t kLeastScores = 4096;
   int64_t scores = 1, bytes = 0;
@@ -200,6 +198,8 @@ bool TakesAttentionOnCpu(const plan::KernelPlan& kernel, const DeviceProfile*) {
   return scores >= kLeastScores && bytes < plan::RowGroupOptions().least_saved;
 }
 
+// How collectives go on while kernels run: rough figures of a device of either kind, which only decide how kernels are
+// ordered and which collectives are handed to another thread.
 static plan::OverlapOptions OverlapFor(const CompileOptions& options, const DeviceProfile* profile) {
   plan::OverlapOptions out;
   out.enabled = options.for_group && !options.disabled.contains("overlap");
