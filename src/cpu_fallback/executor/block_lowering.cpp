@@ -215,8 +215,9 @@ Result<> BlockCompiler::LowerStore(const plan::Store& store) {
   const bool store_varies = value_varies || access.row_stride != 0 || access.column_stride != 0 ||
                             access.offsets >= 0 || (access.mask >= 0 && !access.mask_is_uniform);
   Step step{.kind = Step::Kind::kStore, .is_uniform = !store_varies};
+  // A value of one tile, as of a part of a row that is all the same, is loaded with the tile.
   const bool fills = options_.fills && program_.stores.size() == 1 && access.mask < 0 && access.offsets < 0 &&
-                     access.column_stride == 1;
+                     access.column_stride == 1 && IsOfLaunch(Item(depends_, store.node));
   step.in[0] = store_varies && !value_varies && !fills ? SpreadSlot(store.node, value) : value;
   out_.accesses_.push_back(access);
   step.access = static_cast<int>(out_.accesses_.size()) - 1;
