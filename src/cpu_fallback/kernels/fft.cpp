@@ -187,6 +187,8 @@ void AnyPass(const FftPassArgs<T>& a) {
     case 5: return PassOf<5>(a);
     case 7: return PassOf<7>(a);
     case 8: return PassOf<8>(a);
+    case 11: return PassOf<11>(a);
+    case 13: return PassOf<13>(a);
     default: return;
   }
 }
@@ -341,7 +343,8 @@ HWY_EXPORT(FromHalfDouble);
 
 namespace {
 
-constexpr int kMostPrime = 7;
+constexpr int kMostPrime = 13;
+constexpr int kMostPaddedPrime = 7;  // of lengths that are chosen, as larger ones cost more a point
 constexpr int64_t kMostLanes = 16;
 
 std::vector<int> PassRadices(int64_t n) {
@@ -354,7 +357,7 @@ std::vector<int> PassRadices(int64_t n) {
   // large second one the runs are vectors.
   if (n % 4 == 0) take(4);
   while (n % 8 == 0 && n != 16) take(8);
-  for (int p : {7, 5})
+  for (int p : {13, 11, 7, 5})
     while (n % p == 0) take(p);
   while (n % 4 == 0) take(4);
   while (n % 3 == 0) take(3);
@@ -365,7 +368,7 @@ std::vector<int> PassRadices(int64_t n) {
 // The least number of points at or above `least` that takes passes alone, and begins with one of 4.
 int64_t PaddedPoints(int64_t least) {
   int64_t n = RoundUp(least, 4);
-  while (LargestPrimeFactor(n) > kMostPrime) n += 4;
+  while (LargestPrimeFactor(n) > kMostPaddedPrime) n += 4;
   return n;
 }
 
