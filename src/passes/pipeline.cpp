@@ -39,7 +39,7 @@ constexpr std::array kPasses = {
              "turns convolutions over dilated arrays into plain ones with some of the taps",
              DilatedConvolutionExpander},
     PassInfo{"dilated_window_expander",
-             "replaces sums over windows that hold one element of a dilated array by that element",
+             "turns windows over dilated arrays into windows over their elements laid apart, or repeated",
              DilatedWindowExpander},
     PassInfo{"dot_canonicalizer", "moves transposes around dots into their dimension numbers", DotCanonicalizer},
     PassInfo{"dynamic_padder", "makes dynamic dimensions static and their sizes scalars in the graph", DynamicPadder},

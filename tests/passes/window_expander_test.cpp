@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Expanders of windows: what is left has the recorded meaning, checked with the evaluator on the module before and
 // after.
+#include <cctype>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -185,6 +186,58 @@ ENTRY main {{ x = {} parameter(0)
   auto longer = ExpectSame(text("f32[3]", "size=3 pad=2_2 lhs_dilate=2", "f32[7]"), {"dilated_window_expander"});
   ASSERT_TRUE(longer);
   EXPECT_EQ(Find(*longer, Opcode::kReduceWindow).size(), 1);
+}
+
+// No window is over a dilated array afterwards. Where all of them begin at multiples of the dilation, there are as many
+// taps left as `size` says, and no pad. Of many windows those that meet elements with the same taps are together.
+TEST(DilatedWindowExpander, OfAnyOperation) {
+  struct Case {
+    std::string_view opcode, init, x, window, result, size;
+    std::size_t windows = 1;
+  };
+  const Case cases[] = {
+      {"maximum", "-inf", "f32[5]", "size=3 pad=2_2 lhs_dilate=2", "f32[11]", ""},
+      {"multiply", "1", "f32[3,4]", "size=2x3 pad=1_0x2_1 lhs_dilate=2x3 rhs_dilate=1x2", "f32[5,9]", ""},
+      {"minimum", "inf", "f32[4,5]", "size=3x2 stride=2x1 pad=1_1x0_0 lhs_dilate=2x2", "f32[4,8]", "1x2"},
+      {"maximum", "-inf", "f32[7]", "size=5 stride=2 pad=3_1 lhs_dilate=2", "f32[7]", "2"},
+      {"add", "0", "f32[7]", "size=5 stride=4 pad=2_4 lhs_dilate=2 rhs_dilate=2", "f32[3]", "5"},
+      {"maximum", "-inf", "f32[7]", "size=4 stride=6 pad=-1_0 lhs_dilate=3 rhs_dilate=2", "f32[2]", "1"},
+      {"maximum", "-inf", "f32[3]", "size=8 pad=1_0 lhs_dilate=3", "f32[1]", "3"},
+      // No tap meets an element.
+      {"maximum", "-inf", "f32[5]", "size=1 stride=2 pad=1_0 lhs_dilate=2", "f32[5]", "no", 0},
+      {"maximum", "-inf", "f32[41,60]", "size=3x4 pad=1_0x2_2 lhs_dilate=2x3", "f32[80,179]", "parts", 6},
+      {"multiply", "1", "f32[70,61]", "size=5x3 stride=3x1 pad=-1_4x0_0 lhs_dilate=2x4 rhs_dilate=1x2", "f32[46,237]",
+       "parts", 4},
+      {"minimum", "inf", "f32[9000]", "size=1 pad=1_0 lhs_dilate=2", "f32[18000]", "parts", 1},
+      {"maximum", "-inf", "f32[2,9000]", "size=3x4 stride=5x2 pad=3_5x0_0 lhs_dilate=9x1", "f32[4,4499]", "parts", 1},
+      // Negative padding, an array of one element.
+      {"multiply", "1", "f32[1,6]", "size=1x4 pad=2_1x-2_-3 lhs_dilate=5x2", "f32[4,3]", ""},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.window);
+    auto module = ExpectSame(Format(R"(HloModule m
+f {{ a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ ROOT r = f32[] {}(a, b) }}
+ENTRY main {{ x = {} parameter(0)
+ i = f32[] constant({})
+ ROOT r = {} reduce-window(x, i), window={{{}}}, to_apply=f }})",
+                                    c.opcode, c.x, c.init, c.result, c.window),
+                             {"dilated_window_expander"});
+    ASSERT_TRUE(module);
+    const auto windows = Find(*module, Opcode::kReduceWindow);
+    ASSERT_EQ(windows.size(), c.windows);
+    std::string sizes;
+    for (const Instruction* i : windows) {
+      sizes.clear();
+      for (const WindowDim& w : i->attr<WindowAttributes>().window) {
+        EXPECT_EQ(w.base_dilation, 1);
+        sizes += Format("{}{}", sizes.empty() ? "" : "x", w.size);
+      }
+    }
+    if (!c.size.empty() && std::isdigit(c.size[0])) { EXPECT_EQ(sizes, c.size); }
+    if (c.size.find('x') == std::string_view::npos) { EXPECT_EQ(Find(*module, Opcode::kPad).empty(), !c.size.empty()); }
+  }
 }
 
 // No dilation is left, and no tap that meets a hole.
