@@ -40,6 +40,7 @@ KRAFLA_PASS(ScanRecognizer);
 KRAFLA_PASS(ScatterSimplifier);
 KRAFLA_PASS(SelectAndScatterExpander);
 KRAFLA_PASS(SpmdPartitioner);
+KRAFLA_PASS(SmallDotExpander);
 KRAFLA_PASS(SmallPictureExpander);
 KRAFLA_PASS(StructuralSimplifier);
 KRAFLA_PASS(TopKExpander);

@@ -57,6 +57,8 @@ constexpr std::array kPasses = {
     PassInfo{"scatter_simplifier", "turns scatters of one window into updates of a slice", ScatterSimplifier},
     PassInfo{"select_and_scatter_expander", "expands select-and-scatter to a reduce-window and a scatter",
              SelectAndScatterExpander},
+    PassInfo{"small_dot_expander", "multiplies element by element what a dot does not contract, or in many batches",
+             SmallDotExpander},
     PassInfo{"small_picture_expander", "swaps pictures and kernels of convolutions whose window is the larger one",
              SmallPictureExpander},
     PassInfo{"spmd_partitioner", "turns a program over several devices into the program of one of them",
@@ -135,6 +137,8 @@ constexpr auto kLast = std::to_array<std::string_view>({
     "while_invariant_motion",
     // Transposes have met and merged before they disappear into dots.
     "dot_canonicalizer",
+    // Before those of complex numbers become several.
+    "small_dot_expander",
     "contraction_expander",
     // What is known of indices is known by now.
     "scatter_simplifier",

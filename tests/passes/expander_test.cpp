@@ -193,6 +193,42 @@ TEST(TopKExpander, ComplexNumbersStay) {
   EXPECT_EQ(Find(*module, Opcode::kTopK).size(), 1u);
 }
 
+// What a dot does not contract is multiplied element by element where there is no kernel for it; so are matrices times
+// vectors of batches that lie side by side. Matrices, and batches that do not, stay products.
+TEST(SmallDotExpander, OuterProductsAndBatchesSideBySide) {
+  struct Case {
+    const char* body;
+    std::size_t dots, reductions;
+  };
+  for (const Case& c : {
+           Case{"x = f32[3,4] parameter(0)\n y = f32[5] parameter(1)\n a = c64[3,4] complex(x, x)\n"
+                " b = c64[5] complex(y, y)\n ROOT r = c64[3,4,5] dot(a, b)",
+                0, 0},
+           Case{"x = bf16[4,3] parameter(0)\n y = bf16[5,4] parameter(1)\n"
+                " ROOT r = bf16[4,3,5] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={1}",
+                0, 0},
+           Case{"x = f32[3] parameter(0)\n y = f32[4] parameter(1)\n ROOT r = f32[3,4] dot(x, y)", 1, 0},
+           Case{"x = f32[6,5,20] parameter(0)\n y = f32[5,20] parameter(1)\n ROOT r = f32[20,6] dot(x, y), "
+                "lhs_batch_dims={2}, lhs_contracting_dims={1}, rhs_batch_dims={1}, rhs_contracting_dims={0}",
+                0, 1},
+           Case{"x = f64[5,2,20] parameter(0)\n y = f64[2,5,20] parameter(1)\n ROOT r = f64[20] dot(x, y), "
+                "lhs_batch_dims={2}, lhs_contracting_dims={0,1}, rhs_batch_dims={2}, rhs_contracting_dims={1,0}",
+                0, 1},
+           Case{"x = f32[20,6,5] parameter(0)\n y = f32[5,20] parameter(1)\n ROOT r = f32[20,6] dot(x, y), "
+                "lhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_batch_dims={1}, rhs_contracting_dims={0}",
+                1, 0},
+           Case{"x = f32[6,5,20] parameter(0)\n y = f32[5,3,20] parameter(1)\n ROOT r = f32[20,6,3] dot(x, y), "
+                "lhs_batch_dims={2}, lhs_contracting_dims={1}, rhs_batch_dims={2}, rhs_contracting_dims={0}",
+                1, 0},
+       }) {
+    SCOPED_TRACE(c.body);
+    auto module = ExpectSame(Entry(c.body), {"small_dot_expander"});
+    ASSERT_TRUE(module);
+    EXPECT_EQ(Find(*module, Opcode::kDot).size(), c.dots);
+    EXPECT_EQ(Find(*module, Opcode::kReduce).size(), c.reductions);
+  }
+}
+
 TEST(ContractionExpander, ComplexDots) {
   // Quarters of whole numbers: the parts are exact in any order.
   auto module = ExpectSame(Entry("x = f32[3,4,5] parameter(0)\n y = f32[3,4,5] parameter(1)\n"
