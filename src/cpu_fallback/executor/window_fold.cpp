@@ -108,12 +108,18 @@ std::optional<WindowFold> WindowFold::Find(const plan::ReduceStage& stage, std::
   out.strides_ = std::move(*strides);
   out.offset_ = program.space.expr(load.index).constant;
   out.buffer_ = load.buffer;
-  out.width_ = StorageBytes(load.storage);
+  out.width_ = out.source_width_ = StorageBytes(load.storage);
   out.tiles_ =
       is_narrow ? FindNarrowTiles(reduction.kind, load.storage) : FindReduceOps(reduction.kind, load.type).tiles;
+  // Sums and products of narrow floats are those of the numbers as f32.
+  const bool widens = is_narrow && out.tiles_ == nullptr && load.type == ElementType::kF32;
+  if (widens) {
+    out.tiles_ = FindWideningTiles(reduction.kind, load.storage);
+    out.width_ = StorageBytes(load.type);
+  }
   if (out.tiles_ == nullptr) return std::nullopt;
   if (is_narrow) {
-    out.lane_ = load.storage;
+    if (!widens) out.lane_ = load.storage;
     const uint64_t outside = out.outside_;
     FindNarrow(load.storage)(reinterpret_cast<const std::byte*>(&outside), reinterpret_cast<std::byte*>(&out.outside_),
                              1);
@@ -121,7 +127,7 @@ std::optional<WindowFold> WindowFold::Find(const plan::ReduceStage& stage, std::
   out.ChooseWindowTile(row_dims);
   if (out.tile_.column_dim < 0) return std::nullopt;
   // Vectors of the narrow type hold little of short rows.
-  if (is_narrow && out.tile_.columns < kNarrowColumns) return std::nullopt;
+  if (is_narrow && !widens && out.tile_.columns < kNarrowColumns) return std::nullopt;
   // Long runs of a row's own elements are folded vector by vector instead of number by number of many rows.
   for (std::size_t d = out.row_rank_; d < out.strides_.size(); ++d)
     if (out.strides_[d] == 1 && element_dims[d - out.row_rank_] >= kLongRun &&
@@ -176,7 +182,8 @@ bool WindowFold::FindOutside(const plan::Reduction& r, ElementType type, uint64_
   return false;
 }
 
-// Columns along what is dense in memory, or nearest to it; rows along what follows it there.
+// Columns along what is dense in memory, or nearest to it; rows along the longest of the others, as a call should have
+// many, or of equally long ones along what follows it there.
 void WindowFold::ChooseWindowTile(std::span<const int64_t> row_dims) {
   const auto extent = [&](int d) { return row_dims[At(d)]; };
   const auto cost = [&](int d) {
@@ -192,7 +199,9 @@ void WindowFold::ChooseWindowTile(std::span<const int64_t> row_dims) {
   const int64_t left = kWindowTileElements / tile_.columns;
   for (int d = 0; d < static_cast<int>(row_dims.size()); ++d) {
     if (d == tile_.column_dim || extent(d) == 1 || left < 2) continue;
-    if (tile_.row_dim < 0 || std::abs(StrideOf(d)) <= std::abs(StrideOf(tile_.row_dim))) tile_.row_dim = d;
+    const int64_t rows = std::min(extent(d), left),
+                  best = tile_.row_dim < 0 ? 0 : std::min(extent(tile_.row_dim), left);
+    if (rows > best || (rows == best && std::abs(StrideOf(d)) <= std::abs(StrideOf(tile_.row_dim)))) tile_.row_dim = d;
   }
   if (tile_.row_dim >= 0) tile_.rows = std::min(extent(tile_.row_dim), left);
 }
@@ -264,7 +273,7 @@ void WindowFold::Run(std::span<std::byte* const> buffers, std::span<const int64_
     const Rectangle inside{r, c};
     if (count == ReduceOps::kMostTiles || !(inside == rectangle)) flush();
     rectangle = inside;
-    arrays[count++] = base + (at + r.begin * row_stride + c.begin * column_stride) * width_;
+    arrays[count++] = base + (at + r.begin * row_stride + c.begin * column_stride) * source_width_;
     if (skips_outside_) continue;
     flush();
     const void* outside = &outside_;

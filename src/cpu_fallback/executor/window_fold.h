@@ -56,9 +56,10 @@ class WindowFold {
   std::size_t row_rank_ = 0;
   Dims element_dims_;
   int64_t elements_ = 1;
-  int buffer_ = 0, width_ = 4;
-  int64_t offset_ = 0;  // elements
-  Dims strides_;        // of the load, over row dimensions, then element dimensions
+  int buffer_ = 0;
+  int width_ = 4, source_width_ = 4;  // bytes of what is folded, and of what is loaded
+  int64_t offset_ = 0;                // elements
+  Dims strides_;                      // of the load, over row dimensions, then element dimensions
   std::vector<Bound> bounds_;
   bool skips_outside_ = true;
   uint64_t outside_ = 0;  // what an element outside counts as
