@@ -341,7 +341,8 @@ Reduction::Kind KernelBuilder::KindOf(const Instruction& step, ElementType type)
       {Opcode::kMaximum, Reduction::Kind::kMax},
       {Opcode::kMinimum, Reduction::Kind::kMin},
       {Opcode::kAnd, Reduction::Kind::kAnd},
-      {Opcode::kOr, Reduction::Kind::kOr}};
+      {Opcode::kOr, Reduction::Kind::kOr},
+      {Opcode::kXor, Reduction::Kind::kXor}};
   for (const auto& [of, kind] : kinds)
     if (step.opcode() == of) return kind;
   return Reduction::Kind::kOther;

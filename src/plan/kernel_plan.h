@@ -35,8 +35,10 @@ struct LoopKernel {
 
 // One reduction, of one value or, where it is variadic, of several at once.
 struct Reduction {
-  enum class Kind : uint8_t { kSum, kProduct, kMax, kMin, kAnd, kOr, kOther };
-  Kind kind = Kind::kOther;  // of single-value reductions: which plain op the combiner is
+  // kComplexProduct is of the two parts of a complex number: products in turn, from the initial value on, as the signs
+  // of zeros depend on the order.
+  enum class Kind : uint8_t { kSum, kProduct, kMax, kMin, kAnd, kOr, kXor, kComplexProduct, kOther };
+  Kind kind = Kind::kOther;  // of all but kComplexProduct: which plain op the combiner of one value is
   // The type of the first value. Sums and products of narrow floats run in f32: the combiner does not round, but
   // whoever reads the param of the result does.
   ElementType hlo_type = ElementType::kF32;
@@ -184,7 +186,10 @@ struct ScatterKernel {
   ElementType indices_type = ElementType::kS32;
   std::vector<int> updates, outputs;  // bindings, one for each operand
   std::vector<ElementType> types;
-  // Its combiner has n results; params 0..n-1 are the current values, params n..2n-1 the updates.
+  // The last dimension of operand and updates, which every window has, are the parts of complex numbers, and these are
+  // multiplied: the combiner has two results, of params 0 and 1, the current number, and 2 and 3, the update.
+  bool multiplies_complex = false;
+  // Otherwise it has n results; params 0..n-1 are the current values, params n..2n-1 the updates.
   Reduction combiner;
   friend bool operator==(const ScatterKernel&, const ScatterKernel&) = default;
 };

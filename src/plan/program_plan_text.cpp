@@ -103,8 +103,8 @@ std::string BodyText(const KernelPlan& kernel) {
           return Format("dims {} dimension {}\n{}", DimsText(body.dims), body.dimension,
                         body.reduction.combiner.ToString());
         if constexpr (std::is_same_v<T, ScatterKernel>)
-          return Format("operand {} updates {}\n{}", DimsText(body.operand_dims), DimsText(body.updates_dims),
-                        body.combiner.combiner.ToString());
+          return Format("operand {} updates {}{}\n{}", DimsText(body.operand_dims), DimsText(body.updates_dims),
+                        body.multiplies_complex ? " of complex numbers" : "", body.combiner.combiner.ToString());
         if constexpr (std::is_same_v<T, FftKernel>)
           return Format("{} lengths {} batch {}\n", ElementTypeName(body.real), DimsText(body.lengths), body.batch);
         if constexpr (std::is_same_v<T, LinalgKernel>) {

@@ -12,6 +12,8 @@ Result<> CanEmit(const plan::KernelPlan& kernel, const DeviceProfile& profile) {
     for (const plan::ReduceStage& stage : reduce->stages) {
       KRAFLA_TRY(CheckProgram(stage.program, profile));
       for (const plan::Reduction& reduction : stage.reductions) {
+        if (reduction.kind == plan::Reduction::Kind::kComplexProduct)
+          return Unimplemented("A product of complex numbers in turn.");
         KRAFLA_TRY(CheckProgram(reduction.combiner, profile));
         KRAFLA_TRY(CheckProgram(reduction.init, profile));
       }
@@ -45,6 +47,7 @@ Result<> CanEmit(const plan::KernelPlan& kernel, const DeviceProfile& profile) {
     return CheckProgram(scan->reduction.combiner, profile);
   }
   if (const auto* scatter = std::get_if<plan::ScatterKernel>(&kernel.body)) {
+    if (scatter->multiplies_complex) return Unimplemented("A scatter that multiplies complex numbers.");
     return CheckProgram(scatter->combiner.combiner, profile);
   }
   if (std::holds_alternative<plan::FftKernel>(kernel.body) || std::holds_alternative<plan::LinalgKernel>(kernel.body)) {

@@ -19,6 +19,8 @@ Opcode OpOf(ReduceKind kind) {
     case ReduceKind::kMin: return Opcode::kMinimum;
     case ReduceKind::kAnd: return Opcode::kAnd;
     case ReduceKind::kOr: return Opcode::kOr;
+    case ReduceKind::kXor: return Opcode::kXor;
+    case ReduceKind::kComplexProduct:
     case ReduceKind::kOther: break;
   }
   return Opcode::kAdd;
@@ -141,7 +143,8 @@ TEST(ReduceTest, KindsAndTypes) {
       for (ReduceKind kind : {ReduceKind::kMin, ReduceKind::kMax}) CheckOnIntegers(PlainReduce(kind, type, layout, 1));
     }
     for (ElementType type : {ElementType::kS32, ElementType::kU32, ElementType::kPred, ElementType::kU64}) {
-      for (ReduceKind kind : {ReduceKind::kAnd, ReduceKind::kOr}) CheckOnIntegers(PlainReduce(kind, type, layout, 1));
+      for (ReduceKind kind : {ReduceKind::kAnd, ReduceKind::kOr, ReduceKind::kXor})
+        CheckOnIntegers(PlainReduce(kind, type, layout, 1));
     }
     CheckOnIntegers(PlainReduce(ReduceKind::kProduct, ElementType::kS32, layout, 7));
     CheckOnIntegers(PlainReduce(ReduceKind::kSum, ElementType::kS64, layout, 7));

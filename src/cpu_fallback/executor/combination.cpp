@@ -44,6 +44,7 @@ std::optional<plan::Reduction::Kind> KindOf(Opcode opcode) {
   if (opcode == Opcode::kMinimum) return Kind::kMin;
   if (opcode == Opcode::kAnd) return Kind::kAnd;
   if (opcode == Opcode::kOr) return Kind::kOr;
+  if (opcode == Opcode::kXor) return Kind::kXor;
   return std::nullopt;
 }
 

@@ -34,7 +34,7 @@ void ReduceRun::Start(Worker& worker, std::byte* memory, std::span<std::byte* co
     stage.program.Start(memory + stage.frame, bindings);
     if (stage.row_value_count > 0) stage.row_values.Start(memory + stage.row_values_frame, bindings);
     for (const CompiledReduction& r : stage.reductions) {
-      if (r.ops.rows == nullptr) r.combiner.Start(memory + r.combiner_frame, bindings);
+      if (r.ops.rows == nullptr && r.products.rows == nullptr) r.combiner.Start(memory + r.combiner_frame, bindings);
       r.init.Start(memory + init_frame_, bindings);
       r.init.RunTile(memory + init_frame_, {}, 1, 1);
       for (std::size_t v = 0; v < r.values.size(); ++v) {
@@ -76,6 +76,10 @@ void ReduceRun::Combine(const Worker& worker, const CompiledReduction& r, int64_
     r.ops.columns(values[0], {}, 1, n, accumulators[0]);
     return;
   }
+  if (r.products.columns != nullptr) {
+    r.products.columns({values[0], values[1]}, 1, n, {accumulators[0], accumulators[1]});
+    return;
+  }
   const void* params[2 * kMaxReducedValues];
   const std::size_t count = r.values.size();
   for (std::size_t v = 0; v < count; ++v) params[v] = accumulators[v], params[count + v] = values[v];
@@ -103,6 +107,10 @@ void ReduceRun::CombineRows(const Worker& worker, const CompiledReduction& r, in
     return;
   }
   if (n == 0) return;
+  if (r.products.rows != nullptr) {
+    r.products.rows({values[0], values[1]}, rows, n, {accumulators[0], accumulators[1]});
+    return;
+  }
   if (r.arg_extremum != nullptr) {
     const auto take = [&](int64_t row) {
       return r.arg_extremum(values[0] + row * n * r.values[0].width, values[1] + row * n * r.values[1].width, n,
@@ -202,6 +210,8 @@ void ReduceRun::FoldTile(const Worker& worker, const CompiledStage& stage, const
       }
       if (r.ops.columns != nullptr) {
         r.ops.columns(values[0], planes, rows, columns, to[0]);
+      } else if (r.products.columns != nullptr) {
+        r.products.columns({values[0], values[1]}, rows, columns, {to[0], to[1]});
       } else {
         for (int64_t i = 0; i < rows; ++i, advance(columns)) Combine(worker, r, columns, to, values);
       }
@@ -361,7 +371,8 @@ void ReduceRun::Finish(const Worker& worker, const CompiledReduction& r, std::by
     r.widen(narrow, to[0], worker.lanes);
   }
   if (r.wrap != nullptr) r.wrap({to[0], {to[0], nullptr, nullptr}, worker.lanes, 0});
-  if (r.arithmetic != ElementType::kInvalid) SettleNans(r.arithmetic, to[0], worker.lanes);
+  for (std::size_t v = 0; r.arithmetic != ElementType::kInvalid && v < r.values.size(); ++v)
+    SettleNans(r.arithmetic, to[v], worker.lanes);
 }
 
 void ReduceRun::RunRowValues(const Worker& worker, const CompiledStage& stage) const {

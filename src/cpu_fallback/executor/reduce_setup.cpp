@@ -65,6 +65,11 @@ std::optional<Folding> FoldingOf(const Reduction& r, ElementType type) {
   return Folding{op, std::bit_cast<uint32_t>(is_sum ? -0.0f : 1.0f)};
 }
 
+ComplexProducts ProductsOf(const Reduction& r) {
+  return r.kind == Reduction::Kind::kComplexProduct ? FindComplexProducts(plan::ComputeType(r.hlo_type))
+                                                    : ComplexProducts();
+}
+
 // Which reduced values a stage reads.
 std::vector<bool> ReadParams(const plan::ReduceKernel& body) {
   std::vector<bool> out;
@@ -183,7 +188,11 @@ void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
                         : layout_ == ReduceLayout::kRows         ? 1
                                                                  : std::max<int64_t>(8, tile_elements_ / 256);
   group_tiles_ = std::max<int64_t>(1, GroupTurns(element_count) / turns);
-  if (rows_.count() < kFewRowTiles && !window_)
+  // What is multiplied in turn is not shared out.
+  const bool in_turn = std::ranges::any_of(body.stages, [](const ReduceStage& stage) {
+    return std::ranges::contains(stage.reductions, Reduction::Kind::kComplexProduct, &Reduction::kind);
+  });
+  if (rows_.count() < kFewRowTiles && !window_ && !in_turn)
     chunks_ = std::clamp<int64_t>(element_count * max_lanes_ / kChunkElements, 1,
                                   std::min<int64_t>(64, std::max<int64_t>(elements_.count(), 1)));
   // About 10 us of work for a thread.
@@ -282,12 +291,13 @@ Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body) {
       } else if (r.inputs.size() == 1) {
         reduction.ops = FindReduceOps(r.kind, plan::ComputeType(r.hlo_type));
       }
-      if (reduction.ops.rows == nullptr) {
+      reduction.products = ProductsOf(r);
+      if (reduction.ops.rows == nullptr && reduction.products.rows == nullptr) {
         const int64_t most = std::max(tile_elements_, max_lanes_);
         KRAFLA_ASSIGN(reduction.combiner, BlockProgram::Compile(r.combiner, {.tile = {.rows = 1, .columns = most},
                                                                              .params_are_arrays = true}));
-      } else if (lane == ElementType::kInvalid && plan::IsNarrow(r.hlo_type) && IsIntegral(r.hlo_type) &&
-                 (r.kind == Reduction::Kind::kSum || r.kind == Reduction::Kind::kProduct)) {
+      } else if (reduction.ops.rows != nullptr && lane == ElementType::kInvalid && plan::IsNarrow(r.hlo_type) &&
+                 IsIntegral(r.hlo_type) && (r.kind == Reduction::Kind::kSum || r.kind == Reduction::Kind::kProduct)) {
         const ElementType type = plan::ComputeType(r.hlo_type);
         reduction.wrap = FindBlockFn({.op = NodeOp::kWrap, .type = type, .operand = type, .storage = r.hlo_type});
       }

@@ -8,6 +8,7 @@
 #include "cpu_fallback/executor/block_program.h"
 #include "cpu_fallback/kernels/arg_extremum_rows.h"
 #include "cpu_fallback/kernels/block_ops.h"
+#include "cpu_fallback/kernels/complex_products.h"
 #include "cpu_fallback/kernels/reduce_ops.h"
 #include "plan/kernel_plan.h"
 
@@ -23,6 +24,7 @@ struct CompiledReduction {
   int first_param = 0;
   ReduceOps ops;                                   // of one value
   std::optional<uint64_t> neutral;                 // of sums and products: what leaves every number as it is
+  ComplexProducts products;                        // of the parts of complex numbers
   ArgExtremumRows arg_extremum = nullptr;          // of pairs (value, index)
   int fold_buffer = -1;                            // of the stage's program, whose tiles fold it themselves
   ConvertFn narrow = nullptr, widen = nullptr;     // of values that are reduced as they are stored

@@ -100,7 +100,8 @@ bool IsDense(const plan::ReduceKernel& body, const ReduceLanes& lanes, int colum
 }  // namespace
 
 bool DependsOnOrder(const Reduction& r) {
-  return IsFloat(r.hlo_type) && r.kind != Reduction::Kind::kMax && r.kind != Reduction::Kind::kMin;
+  return IsFloat(r.hlo_type) && r.kind != Reduction::Kind::kMax && r.kind != Reduction::Kind::kMin &&
+         r.kind != Reduction::Kind::kComplexProduct;
 }
 
 ReduceLanes FindReduceLanes(const plan::ReduceKernel& body) {
@@ -136,7 +137,7 @@ class ReduceTilingChoice {
         dense_elements_(kDenseBytes / WidestResult(body, lanes)) {
     for (const ReduceStage& stage : body.stages)
       for (const Reduction& r : stage.reductions) {
-        ordered_ |= r.kind == Reduction::Kind::kOther;
+        ordered_ |= r.kind == Reduction::Kind::kOther || r.kind == Reduction::Kind::kComplexProduct;
         combines_ |= r.kind == Reduction::Kind::kOther && FindArgExtremum(r) == nullptr;
         sums_floats_ |= DependsOnOrder(r);
       }

@@ -25,6 +25,8 @@ std::optional<LaneOp> LaneOpOf(Reduction::Kind kind, ElementType type) {
     case Reduction::Kind::kMin: return is_pred ? LaneOp::kAnd : LaneOp::kMin;
     case Reduction::Kind::kAnd: return IsFloat(type) ? std::nullopt : std::optional(LaneOp::kAnd);
     case Reduction::Kind::kOr: return IsFloat(type) ? std::nullopt : std::optional(LaneOp::kOr);
+    case Reduction::Kind::kXor: return IsFloat(type) ? std::nullopt : std::optional(LaneOp::kXor);
+    case Reduction::Kind::kComplexProduct:
     case Reduction::Kind::kOther: return std::nullopt;
   }
   return std::nullopt;

@@ -153,6 +153,10 @@ void ScatterRun::TakeRow() {
 }
 
 void ScatterRun::ChooseRows(const plan::ScatterKernel& body) {
+  if (body.multiplies_complex) {
+    rows_ = FindScatterComplexProducts(body.types[0]);
+    return;
+  }
   const std::optional<SimpleCombiner> simple = FindSimpleCombiner(body.combiner.combiner);
   const bool is_dense = run_ == 1 || (run_operand_stride_ == 1 && run_update_stride_ == 1);
   if (!simple || body.types.size() != 1) return;
@@ -194,6 +198,8 @@ KernelResult ScatterRun::Make(const plan::ScatterKernel& body) {
     out->widen_.push_back(FindWiden(t));
     out->narrow_.push_back(FindNarrow(t));
   }
+  if (body.multiplies_complex && out->rows_ == nullptr)
+    return Unimplemented("A scatter that multiplies complex numbers with parts of {}.", ElementTypeName(body.types[0]));
   // Single elements are combined as many at once as there are places.
   const int64_t most = out->run_ == 1 ? kStarts : std::min(out->run_, kMostElements);
   KRAFLA_ASSIGN(out->combiner_, BlockProgram::Compile(body.combiner.combiner, {.tile = {.rows = 1, .columns = most},

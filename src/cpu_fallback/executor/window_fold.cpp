@@ -175,8 +175,10 @@ bool WindowFold::FindOutside(const plan::Reduction& r, ElementType type, uint64_
     case plan::Reduction::Kind::kAnd:
     case plan::Reduction::Kind::kOr: skips_outside_ = same_as_start; return true;
     // A sum that begins with +0 is never -0, and adding +0 changes nothing else.
-    case plan::Reduction::Kind::kSum: skips_outside_ = same_as_start && bits == 0; return true;
+    case plan::Reduction::Kind::kSum:
+    case plan::Reduction::Kind::kXor: skips_outside_ = same_as_start && bits == 0; return true;
     case plan::Reduction::Kind::kProduct: skips_outside_ = same_as_start && bits == OneBits(type); return true;
+    case plan::Reduction::Kind::kComplexProduct:
     case plan::Reduction::Kind::kOther: return false;
   }
   return false;

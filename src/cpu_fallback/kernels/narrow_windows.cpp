@@ -33,6 +33,8 @@ Tiles OfIntegers(plan::Reduction::Kind kind, bool is_signed) {
       return is_signed ? &ReduceTiles<Signed, MinOp<Signed>> : &ReduceTiles<Unsigned, MinOp<Unsigned>>;
     case plan::Reduction::Kind::kAnd: return &ReduceTiles<Unsigned, AndOp<Unsigned>>;
     case plan::Reduction::Kind::kOr: return &ReduceTiles<Unsigned, OrOp<Unsigned>>;
+    case plan::Reduction::Kind::kXor: return &ReduceTiles<Unsigned, XorOp<Unsigned>>;
+    case plan::Reduction::Kind::kComplexProduct:
     case plan::Reduction::Kind::kOther: return nullptr;
   }
   return nullptr;

@@ -84,6 +84,14 @@ struct OrOp : AsTheyAre {
   }
 };
 
+template <class T>
+struct XorOp : AsTheyAre {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V Do(D, V x, V y) {
+    return hn::Xor(x, y);
+  }
+};
+
 // Extrema of floats by their bits, in integers of the same width whose order is theirs: +0 is larger than -0, and a NaN
 // is beyond all others. T: the integers; kInfinity: the bits of infinity.
 template <class T, T kInfinity, bool kIsMax>

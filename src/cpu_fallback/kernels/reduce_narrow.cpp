@@ -31,7 +31,9 @@ ReduceOps FindOfNarrowIntegers(plan::Reduction::Kind kind, bool is_signed) {
       return is_signed ? PickNarrow<Signed, MinOp<Signed>>() : PickNarrow<Unsigned, MinOp<Unsigned>>();
     case plan::Reduction::Kind::kAnd: return PickNarrowBits<Unsigned, AndOp>();
     case plan::Reduction::Kind::kOr: return PickNarrowBits<Unsigned, OrOp>();
+    case plan::Reduction::Kind::kXor: return PickNarrowBits<Unsigned, XorOp>();
     case plan::Reduction::Kind::kProduct:
+    case plan::Reduction::Kind::kComplexProduct:
     case plan::Reduction::Kind::kOther: return {};
   }
   return {};
@@ -52,6 +54,8 @@ ReduceOps FindOfPred(plan::Reduction::Kind kind) {
     case plan::Reduction::Kind::kProduct:
     case plan::Reduction::Kind::kMin:
     case plan::Reduction::Kind::kAnd: return PickNarrowBits<uint8_t, AndOp>();
+    case plan::Reduction::Kind::kXor: return PickNarrowBits<uint8_t, XorOp>();
+    case plan::Reduction::Kind::kComplexProduct:
     case plan::Reduction::Kind::kOther: return {};
   }
   return {};

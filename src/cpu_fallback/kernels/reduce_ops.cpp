@@ -48,6 +48,8 @@ ReduceOps FindFloat(plan::Reduction::Kind kind) {
     case plan::Reduction::Kind::kMin: return FindExtremum<T>(kind);
     case plan::Reduction::Kind::kAnd:
     case plan::Reduction::Kind::kOr:
+    case plan::Reduction::Kind::kXor:
+    case plan::Reduction::Kind::kComplexProduct:
     case plan::Reduction::Kind::kOther: return {};
   }
   return {};
@@ -63,6 +65,8 @@ ReduceOps FindInteger(plan::Reduction::Kind kind, bool is_signed) {
       return is_signed ? FindExtremum<std::make_signed_t<Unsigned>>(kind) : FindExtremum<Unsigned>(kind);
     case plan::Reduction::Kind::kAnd: return PickBits<Unsigned, AndOp>();
     case plan::Reduction::Kind::kOr: return PickBits<Unsigned, OrOp>();
+    case plan::Reduction::Kind::kXor: return PickBits<Unsigned, XorOp>();
+    case plan::Reduction::Kind::kComplexProduct:
     case plan::Reduction::Kind::kOther: return {};
   }
   return {};

@@ -86,6 +86,7 @@ HWY_INLINE T CombineTwo(T x, T y) {
     if constexpr (kOp == Opcode::kMinimum) return x < y ? x : y;
     if constexpr (kOp == Opcode::kAnd) return static_cast<T>(x & y);
     if constexpr (kOp == Opcode::kOr) return static_cast<T>(x | y);
+    if constexpr (kOp == Opcode::kXor) return static_cast<T>(x ^ y);
   }
 }
 
@@ -113,6 +114,7 @@ HWY_INLINE V CombineVectors(D d, V x, V y) {
     if constexpr (kOp == Opcode::kMinimum) return hn::Min(x, y);
     if constexpr (kOp == Opcode::kAnd) return hn::And(x, y);
     if constexpr (kOp == Opcode::kOr) return hn::Or(x, y);
+    if constexpr (kOp == Opcode::kXor) return hn::Xor(x, y);
   }
 }
 template <Opcode kOp>
@@ -191,6 +193,35 @@ void ScatterLoop(std::byte* out_bytes, const int64_t* starts, const std::byte* u
     }
   }
 }
+// A row of f16, which is computed in f32, by ever smaller vectors as DoEnd has them.
+template <Opcode kOp, std::size_t kLanes>
+HWY_INLINE void CombineHalves(hwy::float16_t* to, const hwy::float16_t* from, int64_t left) {
+  const hn::CappedTag<float, kLanes> d;
+  const hn::Rebind<hwy::float16_t, decltype(d)> dh;
+  for (; left >= static_cast<int64_t>(kLanes); to += kLanes, from += kLanes, left -= kLanes) {
+    const auto x = hn::PromoteTo(d, hn::LoadU(dh, to)), y = hn::PromoteTo(d, hn::LoadU(dh, from));
+    hn::StoreU(hn::DemoteTo(dh, CombineVectors<kOp>(d, x, y)), dh, to);
+  }
+  if constexpr (kLanes > 1) CombineHalves<kOp, kLanes / 2>(to, from, left);
+}
+template <Opcode kOp>
+void HalvesLoop(std::byte* out_bytes, const int64_t* starts, const std::byte* updates, const ScatterWindows& w) {
+  auto* out = reinterpret_cast<hwy::float16_t*>(out_bytes);
+  const auto* from = reinterpret_cast<const hwy::float16_t*>(updates);
+  for (int64_t i = 0; i < w.count; ++i) {
+    if (w.prefetches) Prefetch(out, starts, i, w.count, w.run);
+    if (starts[i] == kOutside) continue;
+    if (w.run == 1) CombineHalves<kOp, 1>(out + starts[i], from + i * w.stride, 1);
+    else CombineHalves<kOp, HWY_MAX_LANES_D(hn::ScalableTag<float>)>(out + starts[i], from + i * w.stride, w.run);
+  }
+}
+ScatterElementsFn FindHalves(Opcode op) {
+  if (op == Opcode::kAdd) return &HalvesLoop<Opcode::kAdd>;
+  if (op == Opcode::kMultiply) return &HalvesLoop<Opcode::kMultiply>;
+  if (op == Opcode::kMaximum) return &HalvesLoop<Opcode::kMaximum>;
+  if (op == Opcode::kMinimum) return &HalvesLoop<Opcode::kMinimum>;
+  return nullptr;
+}
 template <class T>
 void ReplaceLoop(std::byte* out_bytes, const int64_t* starts, const std::byte* updates, const ScatterWindows& w) {
   T* out = reinterpret_cast<T*>(out_bytes);
@@ -198,6 +229,43 @@ void ReplaceLoop(std::byte* out_bytes, const int64_t* starts, const std::byte* u
   if (w.run > 1) return RowsOfAnyLength<ReplaceRows>(out, starts, from, w);
   for (int64_t i = 0; i < w.count; ++i)
     if (starts[i] != kOutside) out[starts[i]] = from[i * w.stride];
+}
+
+// complex_formulas::Multiply, of as many numbers as half the lanes.
+struct MultiplyComplexRows {
+  template <class D>
+  static HWY_INLINE void Do(D d, hn::TFromD<D>* to, const hn::TFromD<D>* from) {
+    const auto x = hn::LoadU(d, to), y = hn::LoadU(d, from);
+    // Of each pair: x.re * y.re, x.re * y.im, and x.im * y.im, x.im * y.re.
+    const auto by_real = hn::Mul(hn::DupEven(x), y), by_imaginary = hn::Mul(hn::DupOdd(x), hn::Reverse2(d, y));
+    const auto product = hn::OddEven(hn::Add(by_real, by_imaginary), hn::Sub(by_real, by_imaginary));
+    hn::StoreU(SettledNan(d, product), d, to);
+  }
+};
+template <std::size_t kLanes, class T>
+HWY_INLINE void MultiplyComplexEnd(T* to, const T* from, int64_t left) {
+  const hn::CappedTag<T, kLanes> d;
+  for (; left >= static_cast<int64_t>(kLanes); to += kLanes, from += kLanes, left -= kLanes)
+    MultiplyComplexRows::Do(d, to, from);
+  if constexpr (kLanes > 2) MultiplyComplexEnd<kLanes / 2>(to, from, left);
+}
+template <class T>
+void ComplexProductLoop(std::byte* out_bytes, const int64_t* starts, const std::byte* updates,
+                        const ScatterWindows& w) {
+  T* out = reinterpret_cast<T*>(out_bytes);
+  const T* from = reinterpret_cast<const T*>(updates);
+  for (int64_t i = 0; i < w.count; ++i) {
+    if (w.prefetches) Prefetch(out, starts, i, w.count, w.run);
+    if (starts[i] != kOutside)
+      MultiplyComplexEnd<HWY_MAX_LANES_D(hn::ScalableTag<T>)>(out + starts[i], from + i * w.stride, w.run);
+  }
+}
+ScatterElementsFn FindComplexProductLoop(ElementType storage) {
+  if (storage == ElementType::kF32) return &ComplexProductLoop<float>;
+#if HWY_HAVE_FLOAT64
+  if (storage == ElementType::kF64) return &ComplexProductLoop<double>;
+#endif
+  return nullptr;
 }
 
 template <class S>
@@ -220,6 +288,7 @@ ScatterElementsFn FindOfInteger(Opcode op, bool is_signed) {
   if (op == Opcode::kMultiply) return &ScatterLoop<Opcode::kMultiply, S>;
   if (op == Opcode::kAnd) return &ScatterLoop<Opcode::kAnd, S>;
   if (op == Opcode::kOr) return &ScatterLoop<Opcode::kOr, S>;
+  if (op == Opcode::kXor) return &ScatterLoop<Opcode::kXor, S>;
   if (op != Opcode::kMaximum && op != Opcode::kMinimum) return nullptr;
   return is_signed ? FindExtremum<std::make_signed_t<Unsigned>>(op) : FindExtremum<Unsigned>(op);
 }
@@ -236,6 +305,7 @@ ScatterElementsFn FindElements(Opcode op, ElementType storage) {
   if (storage == ElementType::kS32 || storage == ElementType::kU32) return FindOfInteger<uint32_t>(op, is_signed);
   if (storage == ElementType::kS64 || storage == ElementType::kU64) return FindOfInteger<uint64_t>(op, is_signed);
   if (storage == ElementType::kBF16) return FindOfFloat<Bfloat>(op);
+  if (storage == ElementType::kF16) return FindHalves(op);
   if (storage == ElementType::kF32) return FindOfFloat<Plain<float>>(op);
 #if HWY_HAVE_FLOAT64
   if (storage == ElementType::kF64) return FindOfFloat<Plain<double>>(op);
@@ -294,10 +364,14 @@ void PutElements(int width, const std::byte* from, const int64_t* places, int64_
 HWY_EXPORT(FindStarts);
 HWY_EXPORT(FindElements);
 HWY_EXPORT(FindReplace);
+HWY_EXPORT(FindComplexProductLoop);
 FindStartsFn FindStartsOf(ElementType index) { return HWY_DYNAMIC_DISPATCH(FindStarts)(index); }
 ScatterElementsFn FindScatterElements(Opcode op, ElementType storage) {
   return HWY_DYNAMIC_DISPATCH(FindElements)(op, storage);
 }
 ScatterElementsFn FindScatterReplace(ElementType storage) { return HWY_DYNAMIC_DISPATCH(FindReplace)(storage); }
+ScatterElementsFn FindScatterComplexProducts(ElementType storage) {
+  return HWY_DYNAMIC_DISPATCH(FindComplexProductLoop)(storage);
+}
 }  // namespace krafla::cpu
 #endif

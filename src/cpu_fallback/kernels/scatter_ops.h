@@ -34,9 +34,11 @@ struct ScatterWindows {
 // apart from the output.
 using ScatterElementsFn = void (*)(std::byte* out, const int64_t* starts, const std::byte* updates,
                                    const ScatterWindows& windows);
-// Null where there is none. `op`: add, multiply, maximum, minimum, and, or.
+// Null where there is none. `op`: add, multiply, maximum, minimum, and, or, xor.
 ScatterElementsFn FindScatterElements(Opcode op, ElementType storage);
 ScatterElementsFn FindScatterReplace(ElementType storage);
+// Products of complex numbers, whose parts, of `storage`, lie side by side: runs are of 2, 4, 6 .. elements.
+ScatterElementsFn FindScatterComplexProducts(ElementType storage);
 
 // Single elements of `width` bytes, from and to places inside.
 void TakeElements(int width, const std::byte* from, const int64_t* places, int64_t n, std::byte* to);

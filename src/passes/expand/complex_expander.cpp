@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sorts and scatters of complex numbers in terms of their parts, which back ends have kernels for:
-//   sort      two operands for one; the comparator puts together what it looks at
-//   scatter   one for each part, where parts do not meet: what is written, sums and differences
-// The bits stay: parts are moved, or combined as a complex sum combines them.
+// Sorts of complex numbers in terms of their parts, which back ends have kernels for: two operands for one, and a
+// comparator that puts together what it looks at. The bits stay.
 #include <algorithm>
 #include <unordered_set>
 
@@ -72,41 +70,13 @@ Result<Instruction*> ExpandSort(Instruction* i) {
   return i->shape().IsTuple() ? rewrite.Tuple(std::move(results)) : results[0];
 }
 
-// Whether the parts of a result depend on the same parts of the operands only, and as they would for real numbers.
-bool PartsAreSeparate(const Computation& combiner) {
-  for (const auto& i : combiner.instructions())
-    if (!IsOneOf(i->opcode(), {Opcode::kParameter, Opcode::kAdd, Opcode::kSubtract, Opcode::kNegate, Opcode::kCopy}))
-      return false;
-  return combiner.parameters().size() == 2;
-}
-
-Instruction* ExpandScatter(Instruction* i) {
-  if (i->operand_count() != 3 || i->shape().IsTuple() || !PartsAreSeparate(*i->called(0))) return nullptr;
-  Rewriter rewrite(*i);
-  const ElementType type = i->shape().element_type();
-  Computation* combiner = CloneComputation(*i->called(0));
-  for (const auto& step : combiner->instructions()) step->set_shape(step->shape().WithElementType(RealPart(type)));
-  auto scatter = [&](Opcode part) {
-    return rewrite.Add(Opcode::kScatter, i->shape().WithElementType(RealPart(type)),
-                       {rewrite.Part(part, i->operand(0)), i->operand(1), rewrite.Part(part, i->operand(2))},
-                       i->attributes(), {combiner});
-  };
-  Instruction* real = scatter(Opcode::kReal);
-  return rewrite.Add(Opcode::kComplex, i->shape(), {real, scatter(Opcode::kImag)});
-}
-
 }  // namespace
 
 Result<bool> ComplexExpander(Module& module, const PassOptions&) {
-  KRAFLA_ASSIGN(bool sorts, RewriteAll(module, Opcode::kSort, [](Instruction* i) -> Result<Instruction*> {
-                  if (!IsStatic(*i) || !std::ranges::any_of(i->operands(), IsComplexArray)) return nullptr;
-                  return ExpandSort(i);
-                }));
-  KRAFLA_ASSIGN(bool scatters, RewriteAll(module, Opcode::kScatter, [](Instruction* i) -> Result<Instruction*> {
-                  if (!IsStatic(*i) || !IsComplexArray(i)) return nullptr;
-                  return ExpandScatter(i);
-                }));
-  return sorts || scatters;
+  return RewriteAll(module, Opcode::kSort, [](Instruction* i) -> Result<Instruction*> {
+    if (!IsStatic(*i) || !std::ranges::any_of(i->operands(), IsComplexArray)) return nullptr;
+    return ExpandSort(i);
+  });
 }
 
 }  // namespace krafla

@@ -64,11 +64,20 @@ ReduceSplit SplitOf(const Instruction& reduce) {
   return out;
 }
 
+bool MultipliesComplex(const Computation& combiner) {
+  const Instruction& root = *combiner.root();
+  if (root.opcode() != Opcode::kMultiply || !IsComplex(root.shape().element_type())) return false;
+  return combiner.parameters().size() == 2 && root.operand(0) != root.operand(1) &&
+         root.operand(0)->opcode() == Opcode::kParameter && root.operand(1)->opcode() == Opcode::kParameter;
+}
+
 bool TakesReduce(const Instruction& i, int64_t elements) {
-  // The signs of the zeros in a complex product depend on when the initial value is combined, and kernels combine it
-  // last.
-  const bool is_complex = IsComplex(i.operand(0)->shape().element_type());
-  if (is_complex && i.called(0)->root()->opcode() == Opcode::kMultiply) return false;
+  // The signs of the zeros in a complex product depend on the order, which kernels keep of plain ones.
+  const Instruction* root = i.called(0)->root();
+  if (root->shape().IsArray() && IsComplex(root->shape().element_type()) && root->opcode() == Opcode::kMultiply &&
+      !MultipliesComplex(*i.called(0)))
+    return false;
+
   return StaticArrays(i) && i.operand(0)->shape().element_count() <= elements && EmittableComputation(*i.called(0));
 }
 
@@ -87,6 +96,9 @@ bool RegionFits(const FusionGroup& g) {
   // their own, which share a row among workgroups.
   const bool is_long = (first.rows < 8 && first.rows * first.elements > 65536) || first.elements > kLongestRegionRow;
   if (g.heroes.size() > 1 && is_long) return false;
+  // Groups of sums would part what is multiplied in turn.
+  const auto in_turn = [](const Instruction* hero) { return MultipliesComplex(*hero->called(0)); };
+  if (g.heroes.size() > 1 && std::ranges::any_of(g.heroes, in_turn)) return false;
   bool contiguous = RowsContiguous(first);
   for (std::size_t n = 1; n < g.heroes.size(); ++n) {
     if (g.heroes[n]->opcode() != Opcode::kReduce) return false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plan/collapse.h"
+#include "plan/families/accepts.h"
 #include "plan/families/reduce_split.h"
 #include "plan/kernel_builder.h"
 
@@ -178,6 +179,7 @@ Result<Reduction> KernelBuilder::ReduceRegion::EmitReduction(const Instruction& 
   std::vector<ValueRef> inits;
   for (std::size_t n = 0; n < inputs; ++n) inits.push_back({hero.operand(inputs + n), 0});
   KRAFLA_ASSIGN(Reduction out, kernel_.MakeReduction(*hero.called(0), inits, TupleLeaves(hero.shape())));
+  if (MultipliesComplex(*hero.called(0))) out.kind = Reduction::Kind::kComplexProduct;
   for (std::size_t n = 0; n < inputs; ++n) {
     const Dims& dims = hero.operand(n)->shape().dims();
     std::vector<IndexId> at = points.operand;

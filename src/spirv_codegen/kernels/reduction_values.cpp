@@ -52,7 +52,9 @@ uint64_t IdentityBits(Reduction::Kind kind, ElementType t) {
     case Reduction::Kind::kMin:
       return IsFloat(t) ? number(inf) : t == ElementType::kPred ? 1 : IsSigned(t) ? top - 1 : ones;
     case Reduction::Kind::kAnd: return t == ElementType::kPred ? 1 : ones;
-    case Reduction::Kind::kOr: return 0;
+    case Reduction::Kind::kOr:
+    case Reduction::Kind::kXor: return 0;
+    case Reduction::Kind::kComplexProduct:
     case Reduction::Kind::kOther: break;
   }
   return 0;
