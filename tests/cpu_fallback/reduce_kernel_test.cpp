@@ -240,18 +240,19 @@ TEST(ReduceKernelTest, SumsOfEveryShapeAndSide) {
         }
 }
 
-struct Combiner {
+struct PlainCombiner {
   Opcode op;
   Reduction::Kind kind;
   double init;
 };
 
 TEST(ReduceKernelTest, AllKindsAndTypes) {
-  for (const Combiner& c :
-       {Combiner{Opcode::kMaximum, Reduction::Kind::kMax, -3}, Combiner{Opcode::kMinimum, Reduction::Kind::kMin, 3},
-        Combiner{Opcode::kAnd, Reduction::Kind::kAnd, 1}, Combiner{Opcode::kOr, Reduction::Kind::kOr, 0},
-        Combiner{Opcode::kXor, Reduction::Kind::kXor, 1}, Combiner{Opcode::kAdd, Reduction::Kind::kSum, 0},
-        Combiner{Opcode::kAdd, Reduction::Kind::kOther, 2}}) {
+  for (const PlainCombiner& c :
+       {PlainCombiner{Opcode::kMaximum, Reduction::Kind::kMax, -3},
+        PlainCombiner{Opcode::kMinimum, Reduction::Kind::kMin, 3},
+        PlainCombiner{Opcode::kAnd, Reduction::Kind::kAnd, 1}, PlainCombiner{Opcode::kOr, Reduction::Kind::kOr, 0},
+        PlainCombiner{Opcode::kXor, Reduction::Kind::kXor, 1}, PlainCombiner{Opcode::kAdd, Reduction::Kind::kSum, 0},
+        PlainCombiner{Opcode::kAdd, Reduction::Kind::kOther, 2}}) {
     for (ElementType type : {ElementType::kPred, ElementType::kS32, ElementType::kU32, ElementType::kS64,
                              ElementType::kU64, ElementType::kF32, ElementType::kF64, ElementType::kS16}) {
       const bool logical = c.op == Opcode::kAnd || c.op == Opcode::kOr || c.op == Opcode::kXor;
@@ -266,11 +267,12 @@ TEST(ReduceKernelTest, AllKindsAndTypes) {
 
 // Integers of all sizes, so that sums wrap; floats with NaNs, infinities and zeros of both signs.
 TEST(ReduceKernelTest, NarrowTypesInTheirOwnLanes) {
-  for (const Combiner& c :
-       {Combiner{Opcode::kMaximum, Reduction::Kind::kMax, -3}, Combiner{Opcode::kMinimum, Reduction::Kind::kMin, 3},
-        Combiner{Opcode::kAnd, Reduction::Kind::kAnd, -1}, Combiner{Opcode::kOr, Reduction::Kind::kOr, 0},
-        Combiner{Opcode::kXor, Reduction::Kind::kXor, 77}, Combiner{Opcode::kAdd, Reduction::Kind::kSum, 100},
-        Combiner{Opcode::kMultiply, Reduction::Kind::kProduct, 3}}) {
+  for (const PlainCombiner& c :
+       {PlainCombiner{Opcode::kMaximum, Reduction::Kind::kMax, -3},
+        PlainCombiner{Opcode::kMinimum, Reduction::Kind::kMin, 3},
+        PlainCombiner{Opcode::kAnd, Reduction::Kind::kAnd, -1}, PlainCombiner{Opcode::kOr, Reduction::Kind::kOr, 0},
+        PlainCombiner{Opcode::kXor, Reduction::Kind::kXor, 77}, PlainCombiner{Opcode::kAdd, Reduction::Kind::kSum, 100},
+        PlainCombiner{Opcode::kMultiply, Reduction::Kind::kProduct, 3}}) {
     for (ElementType type : {ElementType::kS8, ElementType::kU8, ElementType::kS16, ElementType::kU16,
                              ElementType::kBF16, ElementType::kF16, ElementType::kF32, ElementType::kS4}) {
       if (IsFloat(type) && c.kind != Reduction::Kind::kMax && c.kind != Reduction::Kind::kMin) continue;

@@ -35,6 +35,7 @@ plan::KernelPlan Scatter(const Case& c, ElementType type, Opcode opcode, bool re
                       : opcode == Opcode::kMinimum ? kMin
                       : opcode == Opcode::kAnd     ? kAnd
                       : opcode == Opcode::kOr      ? kOr
+                      : opcode == Opcode::kXor     ? kXor
                                                    : kOther;
   const ElementType compute = plan::ComputeType(type);
   ProgramBuilder b({});
@@ -178,7 +179,7 @@ TEST(ScatterTest, SharesOfGpus) {
 
 TEST(ScatterTest, AtomicsOfGpus) {
   for (ElementType type : {ElementType::kS32, ElementType::kU32}) {
-    for (Opcode opcode : {Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum, Opcode::kAnd, Opcode::kOr}) {
+    for (Opcode opcode : {Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum, Opcode::kAnd, Opcode::kOr, Opcode::kXor}) {
       const plan::KernelPlan plan = Scatter(Rows(17, 3, 900), type, opcode);
       CheckKernel(plan, Memory(plan, -2, 19));
       for (const auto& device : Devices()) { EXPECT_EQ(VariantOn(plan, device->profile()), "scatter.atomic"); }

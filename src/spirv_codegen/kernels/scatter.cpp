@@ -58,7 +58,9 @@ std::optional<spv::Op> AtomicOf(const plan::ScatterKernel& s) {
     case plan::Reduction::Kind::kMin: return is_signed ? spv::Op::OpAtomicSMin : spv::Op::OpAtomicUMin;
     case plan::Reduction::Kind::kAnd: return spv::Op::OpAtomicAnd;
     case plan::Reduction::Kind::kOr: return spv::Op::OpAtomicOr;
+    case plan::Reduction::Kind::kXor: return spv::Op::OpAtomicXor;
     case plan::Reduction::Kind::kProduct:
+    case plan::Reduction::Kind::kComplexProduct:
     case plan::Reduction::Kind::kOther: return std::nullopt;
   }
   return std::nullopt;
