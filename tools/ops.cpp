@@ -59,7 +59,7 @@ Every operation runs on the CPU and on Vulkan with XLA's results, with these exc
 | between devices: collectives, send, recv | elements pass through the host's memory | works on any mix of devices |
 | custom calls Eigh and krafla_svd on Vulkan | on the host by the CPU's kernels, named in the report | QR steps are sequences of scalars, and a device would wait for each |
 | f64, c128 on a device without float64 | on the host, named in the report | no arithmetic of 64 bits to build on |
-| reduce and scatter of complex numbers by multiplication | on the host, named in the report | the signs of zeros tell in which order parts were multiplied |
+| reduce and scatter of complex numbers by multiplication, on Vulkan | on the host by the CPU's kernels, named in the report | the signs of zeros tell in which order parts were multiplied, which one thread keeps |
 | cholesky, triangular-solve, fft, topk along a dynamic dimension, custom calls of dynamic shape | on the host, named in the report | a masked matrix has other factors |
 | subnormal numbers of f32, f64 and bf16 | as arguments and results they may count as zeros of their sign | devices flush them, and so does XLA:CPU; f16 and narrower types keep theirs |
 | NaN | arithmetic gives the positive quiet one, whatever the machine's own; moved bits stay | the same bits on every device (docs/decisions/0003-same-bits.md) |

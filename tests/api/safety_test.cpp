@@ -254,9 +254,11 @@ TEST_P(SafetyTest, LongKernelsEndByDeadline) {
 // A step that the evaluator takes, of 2^40 taps on places between elements: days.
 TEST_P(SafetyTest, EvaluatedStepsEndByDeadline) {
   auto executable = Compile(
-      "HloModule m\nadd { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT r = f32[] add(a, b) }\n"
+      "HloModule m\nadd { a = f32[] parameter(0)\n b = f32[] parameter(1)\n c = f32[] parameter(2)\n"
+      "d = f32[] parameter(3)\n e = f32[] add(a, c)\n f = f32[] add(b, d)\n ROOT r = (f32[], f32[]) tuple(e, f) }\n"
       "ENTRY e { x = f32[1025] parameter(0)\n z = f32[] constant(0)\n"
-      "ROOT r = f32[1] reduce-window(x, z), window={size=1099511627777 lhs_dilate=1073741824}, to_apply=add }");
+      "w = (f32[1], f32[1]) reduce-window(x, x, z, z), window={size=1099511627777 lhs_dilate=1073741824}, to_apply=add\n"
+      "ROOT r = f32[1] get-tuple-element(w), index=0 }");
   ASSERT_NE(executable, nullptr);
   std::vector<Literal> arguments;
   arguments.push_back(MakeLiteral<float>("f32[1025]", std::vector<float>(1025, 1)));
