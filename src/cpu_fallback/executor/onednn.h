@@ -23,8 +23,8 @@ class OneDnnProblem {
   virtual int64_t kept_bytes() const = 0;
   virtual bool reads_b() const = 0;  // in a run, besides
   virtual bool Keep(const void* b, ThreadPool& pool, std::byte* scratch, std::byte* kept) const = 0;
-  // One run at a time: a second one waits. False where oneDNN reports an error. `kept`: as Keep has made it; of no
-  // matter without kept_bytes().
+  // Any number of runs at a time, each with scratch of its own. False where oneDNN reports an error. `kept`: as Keep
+  // has made it; of no matter without kept_bytes().
   virtual bool Run(const void* a, const void* b, void* result, ThreadPool& pool, std::byte* scratch,
                    const std::byte* kept = nullptr) const = 0;
 };

@@ -118,7 +118,7 @@ OneThread::~OneThread() = default;
 
 void Jobs::Step::AddMemory(int argument, const memory::desc& desc, Place place) {
   arguments[count] = argument;
-  memories[count] = memory(desc, Engine(), nullptr);
+  descs[count] = desc;
   places[count++] = place;
 }
 
@@ -138,6 +138,7 @@ Place Jobs::TakeFor(const Place& source, int64_t bytes) {
 void Jobs::Add(Phase phase, Step step, double nanoseconds, int64_t scratchpad_bytes, bool after_last) {
   PhaseJobs& to = phases_[static_cast<std::size_t>(phase)];
   if (!after_last) to.jobs.emplace_back();
+  step.number = step_count_++;
   const Place* const places = step.places;
   reads_b_ |= phase != Phase::kKeep && std::any_of(places, places + step.count,
                                                    [](const Place& place) { return place.array == Place::Array::kB; });
@@ -150,7 +151,7 @@ void Jobs::AddMove(Phase phase, const memory::desc& from, Place from_place, cons
   const dnnl::reorder::primitive_desc d(Engine(), from, Engine(), to, UserScratchpad());
   Step step;
   step.primitive = dnnl::reorder(d);
-  step.scratchpad = memory(d.scratchpad_desc(), Engine(), nullptr);
+  step.scratchpad = d.scratchpad_desc();
   step.AddMemory(DNNL_ARG_FROM, from, from_place);
   step.AddMemory(DNNL_ARG_TO, to, to_place);
   if (to_place.array == Place::Array::kKept) phase = Phase::kKeep;
@@ -199,6 +200,7 @@ void Jobs::Clear() {
   for (PhaseJobs& p : phases_) p = {};
   taken_ = scratchpad_bytes_ = kept_ = 0;
   reads_b_ = false;
+  step_count_ = 0;
 }
 
 void Jobs::Finish(int threads) {
@@ -206,22 +208,63 @@ void Jobs::Finish(int threads) {
   std::size_t most = 1;
   for (const PhaseJobs& p : phases_) most = std::max(most, p.jobs.size());
   scratch_bytes_ = taken_ + scratchpad_bytes_ * std::min<int64_t>(threads, most > 1 ? threads : 1);
+  spare_.clear();
+  spare_.push_back(MakeMemories());
 }
 
-bool Jobs::RunStep(const Step& step, std::byte* const* arrays, std::byte* scratchpad) const {
+std::unique_ptr<Jobs::Memories> Jobs::MakeMemories() const {
+  auto out = std::make_unique<Memories>(step_count_ * (kMostMemories + 1));
+  for (const PhaseJobs& phase : phases_)
+    for (const Job& job : phase.jobs)
+      for (const Step& step : job) {
+        memory* const of_step = out->data() + step.number * (kMostMemories + 1);
+        for (int i = 0; i < step.count; ++i) of_step[i] = memory(step.descs[i], Engine(), nullptr);
+        of_step[step.count] = memory(step.scratchpad, Engine(), nullptr);
+      }
+  return out;
+}
+
+// Memories for one run. Throws dnnl::error.
+class Jobs::Borrowed {
+ public:
+  explicit Borrowed(const Jobs& jobs) : jobs_(jobs) {
+    {
+      std::lock_guard<std::mutex> lock(jobs.mutex_);
+      if (!jobs.spare_.empty()) {
+        memories_ = std::move(jobs.spare_.back());
+        jobs.spare_.pop_back();
+      }
+    }
+    if (memories_ == nullptr) memories_ = jobs.MakeMemories();
+  }
+  ~Borrowed() {
+    std::lock_guard<std::mutex> lock(jobs_.mutex_);
+    jobs_.spare_.push_back(std::move(memories_));
+  }
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+  Memories& operator*() const { return *memories_; }
+
+ private:
+  const Jobs& jobs_;
+  std::unique_ptr<Memories> memories_;
+};
+
+bool Jobs::RunStep(const Step& step, std::byte* const* arrays, std::byte* scratchpad, Memories& memories) const {
   static dnnl::stream stream(Engine());
+  memory* const of_step = memories.data() + step.number * (kMostMemories + 1);
   dnnl_exec_arg_t arguments[kMostMemories + 1];
   for (int i = 0; i < step.count; ++i) {
     const Place& place = step.places[i];
-    step.memories[i].set_data_handle(arrays[static_cast<std::size_t>(place.array)] + place.offset);
-    arguments[i] = {step.arguments[i], step.memories[i].get()};
+    of_step[i].set_data_handle(arrays[static_cast<std::size_t>(place.array)] + place.offset);
+    arguments[i] = {step.arguments[i], of_step[i].get()};
   }
-  step.scratchpad.set_data_handle(scratchpad);
-  arguments[step.count] = {DNNL_ARG_SCRATCHPAD, step.scratchpad.get()};
+  of_step[step.count].set_data_handle(scratchpad);
+  arguments[step.count] = {DNNL_ARG_SCRATCHPAD, of_step[step.count].get()};
   return dnnl_primitive_execute(step.primitive.get(), stream.get(), step.count + 1, arguments) == dnnl_success;
 }
 
-bool Jobs::RunPhase(const PhaseJobs& phase, std::byte* const* arrays, ThreadPool& pool) const {
+bool Jobs::RunPhase(const PhaseJobs& phase, std::byte* const* arrays, ThreadPool& pool, Memories& memories) const {
   std::atomic<bool> good{true};
   std::byte* const scratchpads = arrays[static_cast<std::size_t>(Place::Array::kScratch)] + taken_;
   pool.ParallelParts(static_cast<int64_t>(phase.jobs.size()), phase.nanoseconds,
@@ -229,29 +272,29 @@ bool Jobs::RunPhase(const PhaseJobs& phase, std::byte* const* arrays, ThreadPool
                        const OneThread one_thread;
                        for (int64_t i = begin; i < end && !IsInterrupted(); ++i)
                          for (const Step& step : phase.jobs[static_cast<std::size_t>(i)])
-                           if (!RunStep(step, arrays, scratchpads + worker * scratchpad_bytes_))
+                           if (!RunStep(step, arrays, scratchpads + worker * scratchpad_bytes_, memories))
                              good.store(false, std::memory_order_relaxed);
                      });
   return good.load();
 }
 
-bool Jobs::Keep(const void* b, ThreadPool& pool, std::byte* scratch, std::byte* kept) const {
-  std::lock_guard<std::mutex> lock(in_use_);
+bool Jobs::Keep(const void* b, ThreadPool& pool, std::byte* scratch, std::byte* kept) const try {
+  const Borrowed memories(*this);
   std::byte* const arrays[] = {nullptr, static_cast<std::byte*>(const_cast<void*>(b)), nullptr, scratch, kept};
-  return RunPhase(phases_[static_cast<std::size_t>(Phase::kKeep)], arrays, pool);
-}
+  return RunPhase(phases_[static_cast<std::size_t>(Phase::kKeep)], arrays, pool, *memories);
+} catch (const dnnl::error&) { return false; }
 
 bool Jobs::Run(const void* a, const void* b, void* result, ThreadPool& pool, std::byte* scratch,
-               const std::byte* kept) const {
-  std::lock_guard<std::mutex> lock(in_use_);
+               const std::byte* kept) const try {
+  const Borrowed memories(*this);
   std::byte* const arrays[] = {static_cast<std::byte*>(const_cast<void*>(a)),
                                static_cast<std::byte*>(const_cast<void*>(b)), static_cast<std::byte*>(result), scratch,
                                const_cast<std::byte*>(kept)};
   bool good = true;
   for (const Phase phase : {Phase::kBefore, Phase::kCompute, Phase::kAfter})
-    good = RunPhase(phases_[static_cast<std::size_t>(phase)], arrays, pool) && good;
+    good = RunPhase(phases_[static_cast<std::size_t>(phase)], arrays, pool, *memories) && good;
   return good;
-}
+} catch (const dnnl::error&) { return false; }
 
 }  // namespace krafla::cpu::onednn
 

@@ -5,6 +5,7 @@
 
 #ifdef KRAFLA_HAVE_ONEDNN
 
+#include <memory>
 #include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
@@ -76,7 +77,7 @@ class Jobs final : public OneDnnProblem {
                   bool after_last = false) {
     Step step;
     step.primitive = dnnl::primitive(d);
-    step.scratchpad = dnnl::memory(d.scratchpad_desc(), Engine(), nullptr);
+    step.scratchpad = d.scratchpad_desc();
     step.AddMemory(DNNL_ARG_SRC, d.src_desc(), src);
     step.AddMemory(DNNL_ARG_WEIGHTS, d.weights_desc(), weights);
     step.AddMemory(DNNL_ARG_DST, d.dst_desc(), dst);
@@ -103,9 +104,9 @@ class Jobs final : public OneDnnProblem {
     dnnl::primitive primitive;
     int count = 0;
     int arguments[kMostMemories];
-    mutable dnnl::memory memories[kMostMemories];  // carry the pointers of a run
+    dnnl::memory::desc descs[kMostMemories], scratchpad;
     Place places[kMostMemories];
-    mutable dnnl::memory scratchpad;
+    std::size_t number = 0;  // among the steps of all phases
 
     void AddMemory(int argument, const dnnl::memory::desc& desc, Place place);
   };
@@ -116,13 +117,21 @@ class Jobs final : public OneDnnProblem {
   };
 
   void Add(Phase phase, Step step, double nanoseconds, int64_t scratchpad_bytes, bool after_last = false);
-  bool RunStep(const Step& step, std::byte* const* arrays, std::byte* scratchpad) const;
-  bool RunPhase(const PhaseJobs& phase, std::byte* const* arrays, ThreadPool& pool) const;
+  // What carries the pointers of one run: of each step its memories, then its scratchpad. Runs at the same time have
+  // one each; those that are over leave theirs to the next.
+  using Memories = std::vector<dnnl::memory>;
+  class Borrowed;
+
+  std::unique_ptr<Memories> MakeMemories() const;
+  bool RunStep(const Step& step, std::byte* const* arrays, std::byte* scratchpad, Memories& memories) const;
+  bool RunPhase(const PhaseJobs& phase, std::byte* const* arrays, ThreadPool& pool, Memories& memories) const;
 
   bool keeps_b_, reads_b_ = false;
   PhaseJobs phases_[4];
   int64_t taken_ = 0, scratchpad_bytes_ = 0, scratch_bytes_ = 0, kept_ = 0;
-  mutable std::mutex in_use_;
+  std::size_t step_count_ = 0;
+  mutable std::mutex mutex_;  // of what follows
+  mutable std::vector<std::unique_ptr<Memories>> spare_;
 };
 
 }  // namespace krafla::cpu::onednn
