@@ -203,7 +203,9 @@ void ComputedProduct::RunFew(std::span<std::byte* const> bindings, const std::by
   const int width = StorageBytes(p.accumulate_type);
   WidenVectors(other, scratch);
   const int64_t parts = std::ssize(operand_.lines()), room = operand_.most_lines();
-  pool.ParallelFor(batches_ * parts, 1, [&](int64_t begin, int64_t end, int worker) {
+  constexpr double kNanosecondsOfElement = 0.1;
+  const double time = static_cast<double>(batches_ * (is_rhs_ ? p.n : p.m) * p.k) * kNanosecondsOfElement;
+  pool.ParallelParts(batches_ * parts, time, [&](int64_t begin, int64_t end, int worker) {
     std::byte* frame = scratch + vector_bytes_ + worker * worker_bytes_;
     std::byte* sums = frame + RoundUp(operand_.frame_bytes(), 64) + panel_bytes_;
     operand_.Start(frame, bindings);

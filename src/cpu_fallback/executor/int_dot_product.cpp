@@ -245,7 +245,9 @@ void IntDotProduct::Run(std::span<std::byte* const> bindings, const std::byte* v
   ComputeFactors(scales_, bindings, pool, scratch);
   ComputeFactors(zeros_, bindings, pool, scratch);
   const int64_t parts = computed_ ? std::ssize(computed_->lines()) : CeilDiv(lines_, most_lines_);
-  pool.ParallelFor(batches_ * parts, 1, [&](int64_t begin, int64_t end, int number) {
+  constexpr double kNanosecondsOfElement = 0.05;
+  const double time = static_cast<double>(batches_ * lines_ * depth_) * kNanosecondsOfElement;
+  pool.ParallelParts(batches_ * parts, time, [&](int64_t begin, int64_t end, int number) {
     Worker worker{.bindings = bindings,
                   .scratch = scratch,
                   .memory = scratch + workers_offset_ + number * worker_bytes_,

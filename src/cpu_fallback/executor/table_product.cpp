@@ -145,10 +145,12 @@ void TableProduct::Run(std::span<std::byte* const> bindings, const std::byte* ve
   scales_->Compute(bindings, pool, scratch + scales_offset_, frame_of);
   if (zeros_) zeros_->Compute(bindings, pool, scratch + zeros_offset_, frame_of);
   const int64_t parts = CeilDiv(lines_, most_lines_);
+  constexpr double kNanosecondsOfElement = 0.06;
+  const double time = static_cast<double>(lines_ * p.k) * kNanosecondsOfElement;
   for (int64_t b = 0; b < batches_; ++b) {
     PlaceVector(vector, b, scratch);
     std::byte* to = result + BatchOffset(b, p.batch, p.result_batch_strides) * int64_t{sizeof(float)};
-    pool.ParallelFor(parts, 1, [&](int64_t begin, int64_t end, int worker) {
+    pool.ParallelParts(parts, time, [&](int64_t begin, int64_t end, int worker) {
       auto* own = reinterpret_cast<float*>(worker_memory(worker));
       for (int64_t t = begin; t < end && !IsInterrupted(); ++t) {
         const int64_t first = t * most_lines_, count = std::min(most_lines_, lines_ - first);
