@@ -188,10 +188,9 @@ static Result<> SetBlocks(const DeviceProfile& profile, plan::RowGroupOptions& o
 
 bool TakesAttentionOnCpu(const plan::KernelPlan& kernel, const DeviceProfile*) {
   constexpr int64_t kLeastScores = 4096;
-  int64_t scores = 1, bytes = 0;
   const auto& attention = std::get<plan::AttentionKernel>(kernel.body);
-  for (const int64_t extent : attention.scores->batch) scores *= extent;
-  scores *= attention.scores->m * attention.scores->n;
+  const int64_t scores = Product(attention.scores->batch) * attention.scores->m * attention.scores->n;
+  int64_t bytes = 0;
   const std::vector<plan::KernelPlan> parts = plan::PartsOfAttention(kernel, attention);
   for (std::size_t b = kernel.bindings.size(); b < parts.back().bindings.size(); ++b)
     bytes += parts.back().bindings[b].byte_size();

@@ -9,6 +9,7 @@
 // (docs/decisions/0011-own-threads.md).
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -63,6 +64,14 @@ class ThreadPool {
     Run(count, grain, static_cast<double>(count / grain) * kGrainNanoseconds, &Call<Function>, Address(fn));
   }
 
+  // The same over items that take `nanoseconds` each, however long that is.
+  template <typename F>
+  void ParallelItems(int64_t count, double nanoseconds, F&& fn) {
+    const auto grain = static_cast<int64_t>(kLeastGrainNanoseconds / std::max(nanoseconds, 1.0));
+    if (grain > 1) ParallelFor(count, grain, fn);
+    else ParallelParts(count, static_cast<double>(count) * nanoseconds, fn);
+  }
+
   // The same over few parts that take long: `nanoseconds` for all of them on one thread.
   template <typename F>
   void ParallelParts(int64_t parts, double nanoseconds, F&& fn) {
@@ -89,7 +98,7 @@ class ThreadPool {
 
  private:
   using Body = void (*)(void* context, int64_t begin, int64_t end, int worker);
-  static constexpr double kGrainNanoseconds = 7000;
+  static constexpr double kGrainNanoseconds = 7000, kLeastGrainNanoseconds = 5000;
   struct Shared;
 
   template <typename Function>

@@ -198,9 +198,7 @@ std::vector<KernelPlan> PartsOfHorizontal(const KernelPlan& plan, const Horizont
     kernel.name = plan.name;
     kernel.bindings = plan.bindings;
     std::visit([&](const auto& body) { kernel.body = body; }, part);
-    if (const auto* dot = std::get_if<DotKernel>(&part))
-      kernel.flops = 2 * static_cast<double>(Product(dot->batch)) * static_cast<double>(dot->m) *
-                     static_cast<double>(dot->n) * static_cast<double>(dot->k);
+    if (const auto* dot = std::get_if<DotKernel>(&part)) kernel.flops = FlopsOf(*dot);
     kernel.bytes = BytesMoved(kernel);
   }
   return out;

@@ -5,6 +5,7 @@
 
 #include "plan/collapse.h"
 #include "plan/element_cost.h"
+#include "plan/families/accepts.h"
 #include "plan/touched.h"
 
 namespace krafla::plan {
@@ -331,9 +332,7 @@ Result<Reduction> KernelBuilder::MakeReduction(const Computation& computation, s
 }
 
 Reduction::Kind KernelBuilder::KindOf(const Instruction& step, ElementType type) {
-  const auto is_parameter = [&](int n) { return step.operand(n)->opcode() == Opcode::kParameter; };
-  if (step.operand_count() != 2 || step.operand(0) == step.operand(1) || !is_parameter(0) || !is_parameter(1))
-    return Reduction::Kind::kOther;
+  if (!IsOfTwoParameters(step)) return Reduction::Kind::kOther;
   const bool pred = type == ElementType::kPred;
   const std::pair<Opcode, Reduction::Kind> kinds[] = {
       {Opcode::kAdd, pred ? Reduction::Kind::kOr : Reduction::Kind::kSum},

@@ -44,6 +44,11 @@ class Hasher {
 
 }  // namespace
 
+double FlopsOf(const DotKernel& dot) {
+  return 2 * static_cast<double>(Product(dot.batch)) * static_cast<double>(dot.m) * static_cast<double>(dot.n) *
+         static_cast<double>(dot.k);
+}
+
 std::string_view FamilyName(const KernelPlan& kernel) {
   constexpr std::string_view kNames[] = {"loop",    "reduce", "dot",    "convolution", "sort",       "scan",
                                          "scatter", "fft",    "linalg", "attention",   "horizontal", "host"};

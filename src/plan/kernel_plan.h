@@ -293,6 +293,9 @@ struct KernelPlan {
     return a.bindings == b.bindings && a.body == b.body;
   }
 };
+// The additions and multiplications of a dot.
+double FlopsOf(const DotKernel& dot);
+
 // The launches that an attention is, over its bindings and the two buffers between them.
 std::vector<KernelPlan> PartsOfAttention(const KernelPlan& plan, const AttentionKernel& attention);
 

@@ -25,6 +25,15 @@ struct BufferDesc {
   bool written = false;
 };
 
+// Whether elements of so many bytes are loaded and stored as such, and not as parts of words. A cast from an address to
+// a pointer at 8- or 16-bit elements counts as arithmetic on them (spirv-val).
+inline bool StoresAlone(const DeviceFeatures& features, int bytes) {
+  const bool addresses = features.buffer_device_address;
+  if (bytes == 1) return features.storage8 && (!addresses || features.int8);
+  if (bytes == 2) return features.storage16 && (!addresses || features.int16);
+  return true;
+}
+
 class Buffers {
  public:
   // `push_words`: u32 words that follow in the push constants.
@@ -85,9 +94,8 @@ class Buffers {
     return addresses_ ? spv::StorageClass::PhysicalStorageBuffer : spv::StorageClass::StorageBuffer;
   }
   Id PushVariable();
-  // A cast from an address to a pointer at 8- or 16-bit elements counts as arithmetic on them (spirv-val).
-  bool native8() const { return features().storage8 && (!addresses_ || features().int8); }
-  bool native16() const { return features().storage16 && (!addresses_ || features().int16); }
+  bool native8() const { return StoresAlone(features(), 1); }
+  bool native16() const { return StoresAlone(features(), 2); }
   const DeviceFeatures& features() const { return b_.m.profile().features; }
 
   struct Copy {

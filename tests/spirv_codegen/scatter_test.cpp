@@ -72,6 +72,15 @@ Case Rows(int64_t rows, int64_t columns, int64_t count) {
   return c;
 }
 
+// Single elements, by one index a number, without a dimension for vectors.
+Case Scalars(int64_t places, int64_t count) {
+  Case c{{places}, {count}, {count}, {}};
+  c.attributes.inserted_window_dims = {0};
+  c.attributes.scatter_dims_to_operand_dims = {0};
+  c.attributes.index_vector_dim = 1;
+  return c;
+}
+
 TEST(ScatterTest, RepeatedRowsKeepTheirOrder) {
   for (ElementType type :
        {ElementType::kF32, ElementType::kS32, ElementType::kF16, ElementType::kU8, ElementType::kS64}) {
@@ -131,22 +140,8 @@ TEST(ScatterTest, BatchingDimensionsAndScalarIndices) {
   c.attributes.index_vector_dim = 2;
   const plan::KernelPlan plan = Scatter(c, ElementType::kS32, Opcode::kAdd);
   CheckKernel(plan, Memory(plan, -1, 9));
-  // One index a number, without a dimension for vectors.
-  Case d{{20}, {15}, {15}, {}};
-  d.attributes.inserted_window_dims = {0};
-  d.attributes.scatter_dims_to_operand_dims = {0};
-  d.attributes.index_vector_dim = 1;
-  const plan::KernelPlan scalars = Scatter(d, ElementType::kS32, Opcode::kAdd);
+  const plan::KernelPlan scalars = Scatter(Scalars(20, 15), ElementType::kS32, Opcode::kAdd);
   CheckKernel(scalars, Memory(scalars, -3, 22));
-}
-
-// Scalars, whose invocations differ in their share alone.
-Case Scalars(int64_t places, int64_t count) {
-  Case c{{places}, {count}, {count}, {}};
-  c.attributes.inserted_window_dims = {0};
-  c.attributes.scatter_dims_to_operand_dims = {0};
-  c.attributes.index_vector_dim = 1;
-  return c;
 }
 
 std::string VariantOn(const plan::KernelPlan& plan, const DeviceProfile& profile) {

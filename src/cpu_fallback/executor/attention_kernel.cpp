@@ -3,12 +3,10 @@
 // runs by blocks, one for each index of its batch, all three parts of a block on one thread: the threads meet once, and
 // not behind each part. Attention of much work has row groups in plans for the CPU.
 #include <algorithm>
-#include <array>
 
 #include "base/checked_math.h"
 #include "cpu_fallback/executor/kernel_families.h"
 #include "plan/rows/row_kernel.h"
-#include "plan/touched.h"
 
 namespace krafla::cpu {
 namespace {
@@ -37,6 +35,14 @@ std::vector<int64_t> BytesBetween(const plan::KernelPlan& whole, const plan::Ker
   return out;
 }
 
+// On one thread.
+double NanosecondsOf(std::span<const plan::KernelPlan> parts) {
+  double out = 0;
+  for (const plan::KernelPlan& part : parts)
+    out += std::max(part.flops * kNanosecondsOfFlop, part.bytes * kNanosecondsOfByte);
+  return out;
+}
+
 class AttentionRun final : public CpuKernel {
  public:
   AttentionRun(std::vector<std::unique_ptr<CpuKernel>> parts, std::vector<int64_t> between)
@@ -60,9 +66,10 @@ class AttentionByBlocks final : public CpuKernel {
  public:
   // Null: the parts have no blocks.
   static KernelResult Make(std::span<const plan::KernelPlan> parts, const Dims& grid, std::vector<int64_t> between,
-                           const CpuKernelOptions& options) {
+                           double nanoseconds, const CpuKernelOptions& options) {
     auto out = std::make_unique<AttentionByBlocks>();
     out->grid_ = grid;
+    out->nanoseconds_ = nanoseconds;
     out->between_ = std::move(between);
     CpuKernelOptions of_block = options;
     of_block.threads = 1;
@@ -86,7 +93,6 @@ class AttentionByBlocks final : public CpuKernel {
       }
       KRAFLA_ASSIGN(made.kernel, CompileKernel(block->kernel, of_block));
       most = std::max(most, made.kernel->scratch_bytes());
-      out->nanoseconds_ += std::max(part.flops * kNanosecondsOfFlop, part.bytes * kNanosecondsOfByte);
       out->parts_.push_back(std::move(made));
     }
     out->place_bytes_ = RoundUp(std::ssize(grid) * int64_t{sizeof(int32_t)}, kAttentionAlignment);
@@ -150,21 +156,14 @@ KernelResult MakeAttentionKernel(const plan::KernelPlan& plan, const plan::Atten
                                  const CpuKernelOptions& options) {
   CpuKernelOptions of_part = options;
   of_part.constants.clear();  // which count the bindings of the whole
-  std::vector<plan::KernelPlan> parts = plan::PartsOfAttention(plan, body);
-  const std::array<const plan::DotKernel*, 3> dots = {&*body.scores, nullptr, &*body.product};
-  double nanoseconds = 0;
-  for (std::size_t p = 0; p < parts.size(); ++p) {
-    if (dots[p] != nullptr)
-      parts[p].flops = 2.0 * static_cast<double>(Product(dots[p]->batch)) * static_cast<double>(dots[p]->m) *
-                       static_cast<double>(dots[p]->n) * static_cast<double>(dots[p]->k);
-    parts[p].bytes = plan::BytesMoved(parts[p]);
-    nanoseconds += std::max(parts[p].flops * kNanosecondsOfFlop, parts[p].bytes * kNanosecondsOfByte);
-  }
+  const std::vector<plan::KernelPlan> parts = plan::PartsOfAttention(plan, body);
+  const double nanoseconds = NanosecondsOf(parts);
   const std::vector<int64_t> between = BytesBetween(plan, parts.back());
   const Dims& grid = body.scores->batch;
   const int64_t blocks = Product(grid);
   if (blocks > 1 && (blocks >= options.threads || nanoseconds < kShortNanoseconds)) {
-    KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> by_blocks, AttentionByBlocks::Make(parts, grid, between, of_part));
+    KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> by_blocks,
+                  AttentionByBlocks::Make(parts, grid, between, nanoseconds, of_part));
     if (by_blocks != nullptr) return by_blocks;
   }
   std::vector<std::unique_ptr<CpuKernel>> made;

@@ -310,8 +310,7 @@ void Gemv::Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, Th
                                        : ColumnsOfPart(p.n, rhs_width, pool.threads(), 64, block_columns);
     const int64_t units = CeilDiv(p.n, unit);
     const double unit_time = static_cast<double>(std::min(p.n, unit) * p.k * rhs_width) / 8;  // ns
-    const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(5000 / std::max(unit_time, 1.0)));
-    const auto some = [&](int64_t begin, int64_t end, int) {
+    pool.ParallelItems(batches_ * units, unit_time, [&](int64_t begin, int64_t end, int) {
       // Units of columns that are dense along k in one go: what comes next is fetched ahead.
       const int64_t most = dense_along_k ? kUnitsBetweenLooks : 1;
       for (int64_t t = begin, done = 0; t < end; t += done) {
@@ -321,10 +320,7 @@ void Gemv::Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, Th
         column_tasks(0, p.k, b, j, std::min(done * unit, p.n - j),
                      result + (BatchOffset(b, p.batch, p.result_batch_strides) + j) * width);
       }
-    };
-    // Few units take far longer than grains do.
-    if (grain == 1) pool.ParallelParts(batches_ * units, static_cast<double>(batches_ * units) * unit_time, some);
-    else pool.ParallelFor(batches_ * units, grain, some);
+    });
     return;
   }
   const double time = static_cast<double>(batches_ * p.n * p.k * rhs_width) / 8;  // ns

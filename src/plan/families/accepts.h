@@ -11,6 +11,8 @@ namespace krafla::plan {
 // the index of an element.
 inline constexpr int64_t kMostStridedElements = (int64_t{1} << 31) - 1;
 bool TakesReduce(const Instruction& i, int64_t elements = kMostStridedElements);
+// Whether an instruction is of two different parameters alone.
+bool IsOfTwoParameters(const Instruction& step);
 // Whether a combiner is the product of its two parameters, complex numbers.
 bool MultipliesComplex(const Computation& combiner);
 bool TakesReduceWindow(const Instruction& i);

@@ -64,11 +64,16 @@ ReduceSplit SplitOf(const Instruction& reduce) {
   return out;
 }
 
+bool IsOfTwoParameters(const Instruction& step) {
+  const auto is_parameter = [](const Instruction* i) { return i->opcode() == Opcode::kParameter; };
+  return step.operand_count() == 2 && step.operand(0) != step.operand(1) &&
+         std::ranges::all_of(step.operands(), is_parameter);
+}
+
 bool MultipliesComplex(const Computation& combiner) {
   const Instruction& root = *combiner.root();
-  if (root.opcode() != Opcode::kMultiply || !IsComplex(root.shape().element_type())) return false;
-  return combiner.parameters().size() == 2 && root.operand(0) != root.operand(1) &&
-         root.operand(0)->opcode() == Opcode::kParameter && root.operand(1)->opcode() == Opcode::kParameter;
+  return root.opcode() == Opcode::kMultiply && IsComplex(root.shape().element_type()) &&
+         combiner.parameters().size() == 2 && IsOfTwoParameters(root);
 }
 
 bool TakesReduce(const Instruction& i, int64_t elements) {

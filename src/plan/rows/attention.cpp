@@ -231,6 +231,8 @@ std::vector<KernelPlan> PartsOfAttention(const KernelPlan& plan, const Attention
       for (std::size_t b = part.bindings.size(); b < p.buffers.size(); ++b)
         part.bindings.push_back({p.buffers[b].storage, p.buffers[b].element_count, true, true});
     });
+    if (const auto* dot = std::get_if<DotKernel>(&part.body)) part.flops = FlopsOf(*dot);
+    part.bytes = BytesMoved(part);
     out.push_back(std::move(part));
   };
   add(*attention.scores);

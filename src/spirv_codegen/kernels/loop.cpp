@@ -15,6 +15,7 @@ LoopProblem::LoopProblem(const plan::KernelPlan& of, const plan::LoopKernel& loo
   for (int64_t d : dims) points *= d;
   inner = static_cast<int>(dims.size()) - 1;
   while (inner > 0 && dims[static_cast<std::size_t>(inner)] == 1) --inner;
+  tile = FindLoopTile(*this);
 }
 
 namespace {

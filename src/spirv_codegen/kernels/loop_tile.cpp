@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <iterator>
 
 #include "base/checked_math.h"
 
@@ -32,16 +33,16 @@ std::vector<bool> NodesOfMemory(const plan::ElementProgram& program) {
   return out;
 }
 
-// The loads that read neighbours in memory along `across`, and elements far from each other along `inner`.
-std::vector<NodeId> LoadsAcross(const LoopProblem& p, int across) {
+// The loads that might go through shared memory, or be taken tile by tile: their places are known without memory, and
+// far from each other along `inner`.
+std::vector<NodeId> LoadsApart(const LoopProblem& p) {
   const plan::ElementProgram& program = p.program;
-  const DeviceFeatures& features = p.target.profile.features;
   const std::vector<bool> of_memory = NodesOfMemory(program);
   std::vector<NodeId> out;
   for (std::size_t i = 0; i < program.nodes.size(); ++i) {
     const plan::Node& n = program.nodes[i];
     if (n.op != NodeOp::kLoad || n.type == ElementType::kPred) continue;
-    if (KindBits(ComputeKind(n.type)) == 64 && !features.int64) continue;
+    if (KindBits(ComputeKind(n.type)) == 64 && !p.target.profile.features.int64) continue;
     // A value that was read decides the place: neighbours in memory are not known.
     const plan::IndexExpr& e = program.space.expr(n.index);
     if (std::ranges::any_of(e.terms, [&](const plan::IndexTerm& t) {
@@ -49,19 +50,17 @@ std::vector<NodeId> LoadsAcross(const LoopProblem& p, int across) {
         }))
       continue;
     if (n.mask != plan::kNoNode && of_memory[static_cast<std::size_t>(n.mask)]) continue;
-    const auto along = program.space.StrideAlong(n.index, p.inner), near = program.space.StrideAlong(n.index, across);
-    if (!along.affine || !near.affine || near.stride == 0) continue;
-    if (std::abs(along.stride) * StorageBytes(n.storage) >= kLeastDistance && std::abs(near.stride) <= kMostNearStride)
+    const auto along = program.space.StrideAlong(n.index, p.inner);
+    if (along.affine && std::abs(along.stride) * StorageBytes(n.storage) >= kLeastDistance)
       out.push_back(static_cast<NodeId>(i));
   }
   return out;
 }
 
-bool StoresAlong(const plan::ElementProgram& program, int dim) {
-  return std::ranges::all_of(program.stores, [&](const plan::Store& s) {
-    const auto stride = program.space.StrideAlong(s.index, dim);
-    return stride.affine && stride.stride != 0 && std::abs(stride.stride) <= kMostNearStride;
-  });
+// Whether neighbours along `dim` are neighbours in memory.
+bool AreNear(const plan::ElementProgram& program, plan::IndexId index, int dim) {
+  const auto stride = program.space.StrideAlong(index, dim);
+  return stride.affine && stride.stride != 0 && std::abs(stride.stride) <= kMostNearStride;
 }
 
 // Whether only dimensions of one point lie between the two.
@@ -75,17 +74,25 @@ int64_t TileBytes(const plan::Node& load, const LoopTile& tile) {
   return tile.columns * (tile.rows + 1) * (KindBits(ComputeKind(load.type)) / 8);
 }
 
-// The tile, whose `staged` is empty where there is nothing to gain.
-LoopTile FindTile(const LoopProblem& p) {
+}  // namespace
+
+LoopTile FindLoopTile(const LoopProblem& p) {
   LoopTile out;
   const Dims& dims = p.program.space.dims();
-  if (p.inner < 0 || dims[static_cast<std::size_t>(p.inner)] < kLeastExtent || !StoresAlong(p.program, p.inner))
+  const auto stored_near = [&](const plan::Store& s) { return AreNear(p.program, s.index, p.inner); };
+  if (p.inner < 0 || dims[static_cast<std::size_t>(p.inner)] < kLeastExtent ||
+      !std::ranges::all_of(p.program.stores, stored_near))
     return out;
+  const std::vector<NodeId> apart = LoadsApart(p);
   for (int d = 0; d < static_cast<int>(dims.size()); ++d) {
     if (d == p.inner || dims[static_cast<std::size_t>(d)] < kLeastExtent) continue;
-    std::vector<NodeId> loads = LoadsAcross(p, d);
+    std::vector<NodeId> loads;
+    std::ranges::copy_if(apart, std::back_inserter(loads), [&](NodeId id) {
+      return AreNear(p.program, p.program.nodes[static_cast<std::size_t>(id)].index, d);
+    });
     if (loads.size() > out.staged.size()) out.across = d, out.staged = std::move(loads);
   }
+  if (out.staged.empty()) return out;
   const auto side = [&](int d, int64_t most) {
     return std::min(most,
                     static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(dims[static_cast<std::size_t>(d)]))));
@@ -109,10 +116,12 @@ LoopTile FindTile(const LoopProblem& p) {
   return out;
 }
 
+namespace {
+
 class LoopTileKernel {
  public:
   explicit LoopTileKernel(const LoopProblem& p)
-      : p_(p), tile_(FindTile(p)), is_shared_(p.target.tuning.loop.tile_in_shared_memory) {
+      : p_(p), tile_(p.tile), is_shared_(p.target.tuning.loop.tile_in_shared_memory) {
     const DeviceProfile& profile = p.target.profile;
     const uint32_t wanted = std::max(p.target.tuning.loop.local, profile.limits.subgroup_size);
     local_ = static_cast<uint32_t>(
@@ -221,7 +230,7 @@ class LoopTileKernel {
   }
 
   const LoopProblem& p_;
-  const LoopTile tile_;
+  const LoopTile& tile_;
   const bool is_shared_;
   uint32_t local_ = 1;
   KernelWriter* w_ = nullptr;
@@ -236,9 +245,8 @@ class LoopTileKernel {
 Refusal RefusesLoopTile(const LoopProblem& p) {
   const LoopTuning& tuning = p.target.tuning.loop;
   if (tuning.tile_rows == 1) return "slow on this device";
-  const LoopTile tile = FindTile(p);
-  if (tile.staged.empty()) return "reads and stores lie alike";
-  if (p.points < tuning.least_tiles * tile.rows * tile.columns) return "few points";
+  if (p.tile.staged.empty()) return "reads and stores lie alike";
+  if (p.points < tuning.least_tiles * p.tile.rows * p.tile.columns) return "few points";
   return std::nullopt;
 }
 

@@ -10,6 +10,14 @@
 
 namespace krafla::spirv {
 
+// A tile of `columns` points along the problem's inner dimension by `rows` along the dimension `across`; both are
+// powers of two. `staged` are the loads whose neighbours in memory lie along `across`.
+struct LoopTile {
+  int across = 0;
+  int64_t columns = 0, rows = 0;
+  std::vector<plan::NodeId> staged;  // empty: there is nothing to gain
+};
+
 // A loop and the device that it is for, with what the variants of kLoopVariants ask about it.
 class LoopProblem {
  public:
@@ -20,16 +28,11 @@ class LoopProblem {
   const Target& target;
   int64_t points = 1;  // of the iteration space
   int inner = -1;      // the last dimension of more than one point, else 0; -1: there are no dimensions
+  LoopTile tile;
 };
 
-// A tile of `columns` points along the problem's inner dimension by `rows` along the dimension `across`; both are
-// powers of two. `staged` are the loads whose neighbours in memory lie along `across`.
-struct LoopTile {
-  int across = 0;
-  int64_t columns = 0, rows = 0;
-  std::vector<plan::NodeId> staged;
-};
-
+// The tile of a problem, all of which but that is known.
+LoopTile FindLoopTile(const LoopProblem& problem);
 Refusal RefusesLoopTile(const LoopProblem& problem);
 Result<EmittedProgram> EmitLoopTile(const LoopProblem& problem);
 

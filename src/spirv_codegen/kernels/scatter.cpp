@@ -32,15 +32,8 @@ struct ScatterProblem {
   const ScatterTuning& tuning() const { return target.tuning.scatter; }
   // Whether neighbours in memory may be written at the same time.
   bool WritesApart() const {
-    const DeviceFeatures& f = target.profile.features;
-    const bool addresses = f.buffer_device_address;
     return std::ranges::all_of(s.types, [&](ElementType type) {
-      if (BitWidth(type) < 8) return false;
-      switch (StorageBytes(type)) {
-        case 1: return f.storage8 && (!addresses || f.int8);
-        case 2: return f.storage16 && (!addresses || f.int16);
-        default: return true;
-      }
+      return BitWidth(type) >= 8 && StoresAlone(target.profile.features, StorageBytes(type));
     });
   }
 };
@@ -94,17 +87,27 @@ Result<EmittedProgram> EmitApart(const ScatterProblem& p, std::optional<spv::Op>
 
 // ---- Updates in their order
 
-// The dispatches of kernel 0, whose push word, where there are several, is the first update of each.
-void AddStretches(EmittedProgram& out, const Grid& grid, int64_t batch, bool in_stretches) {
-  for (int64_t first = 0; first < batch; first += kMostInOrder)
-    out.dispatches.push_back(
-        {0, grid.size, in_stretches ? std::vector{static_cast<uint32_t>(first)} : std::vector<uint32_t>{}});
-}
+// Of updates in stretches, a dispatch each, where there are many: then a push word is the first of the dispatch.
+struct Stretches {
+  const int64_t batch;
+
+  int push_words() const { return batch > kMostInOrder ? 1 : 0; }
+  Value First(KernelWriter& w) const { return push_words() > 0 ? w.buffers.PushWord(0) : w.b.U32(0); }
+  Value End(Builder& b, Value first) const {
+    return b.Min(b.Add(first, b.U32(static_cast<uint32_t>(kMostInOrder))), b.U32(static_cast<uint32_t>(batch)));
+  }
+  // Of kernel 0.
+  void AddDispatches(EmittedProgram& out, const Grid& grid) const {
+    for (int64_t first = 0; first < batch; first += kMostInOrder)
+      out.dispatches.push_back(
+          {0, grid.size, push_words() > 0 ? std::vector{static_cast<uint32_t>(first)} : std::vector<uint32_t>{}});
+  }
+};
 
 // Each invocation works out where the updates lie by itself, one after the other.
 Result<EmittedProgram> EmitInOrder(const ScatterProblem& p, std::string reason) {
-  const bool in_stretches = p.batch > kMostInOrder;
-  KernelWriter w(p.plan, p.target, {}, in_stretches ? 1 : 0);
+  const Stretches stretches{p.batch};
+  KernelWriter w(p.plan, p.target, {}, stretches.push_words());
   Builder& b = w.b;
   const auto u32 = [&](int64_t v) { return b.U32(static_cast<uint32_t>(v)); };
   ScatterWindows windows(w, p.geometry);
@@ -133,8 +136,7 @@ Result<EmittedProgram> EmitInOrder(const ScatterProblem& p, std::string reason) 
       places.push_back(windows.WindowPlace(within ? element : b.Min(element, last), /*alone=*/false));
       if (!within) places.back().there = b.Compare(Cmp::kULe, element, last);
     }
-    const Value first = in_stretches ? w.buffers.PushWord(0) : b.U32(0);
-    const Value end = b.Min(b.Add(first, u32(kMostInOrder)), u32(p.batch));
+    const Value first = stretches.First(w), end = stretches.End(b, first);
     b.For(first, end, b.U32(1), [&](Value n) {
       const ScatterWindows::Update update = windows.Locate(n, places.front().remainders);
       Value inside = update.inside;
@@ -153,15 +155,15 @@ Result<EmittedProgram> EmitInOrder(const ScatterProblem& p, std::string reason) 
   });
   EmittedProgram out;
   out.kernels.push_back(w.Finish({local, 1, 1}, "scatter.in_order", std::move(reason)));
-  AddStretches(out, grid, p.batch, in_stretches);
+  stretches.AddDispatches(out, grid);
   return out;
 }
 
 // The invocations of a workgroup work out where the updates lie for each other, a chunk of them at a time, so that each
 // invocation has little to do for the updates of others' shares, of which there are many.
 Result<EmittedProgram> EmitShares(const ScatterProblem& p, std::string reason) {
-  const bool in_stretches = p.batch > kMostInOrder;
-  KernelWriter w(p.plan, p.target, {}, in_stretches ? 1 : 0);
+  const Stretches stretches{p.batch};
+  KernelWriter w(p.plan, p.target, {}, stretches.push_words());
   Builder& b = w.b;
   const auto u32 = [&](int64_t v) { return b.U32(static_cast<uint32_t>(v)); };
   ScatterWindows windows(w, p.geometry);
@@ -179,8 +181,7 @@ Result<EmittedProgram> EmitShares(const ScatterProblem& p, std::string reason) {
   constexpr uint32_t kNone = 0xffffffffu;
   const Id share_of = b.SharedArray(Kind::kU32, 1, local), operand = b.SharedArray(Kind::kU32, 1, local),
            update = b.SharedArray(Kind::kU32, 1, local);
-  const Value first = in_stretches ? w.buffers.PushWord(0) : b.U32(0);
-  const Value end = b.Min(b.Add(first, u32(kMostInOrder)), u32(p.batch));
+  const Value first = stretches.First(w), end = stretches.End(b, first);
   b.For(first, end, b.U32(local), [&](Value chunk) {
     const Value n = b.Add(chunk, b.LocalIndex());
     const ScatterWindows::Update u = windows.Locate(b.Min(n, u32(p.batch - 1)), {});
@@ -205,7 +206,7 @@ Result<EmittedProgram> EmitShares(const ScatterProblem& p, std::string reason) {
   });
   EmittedProgram out;
   out.kernels.push_back(w.Finish({local, 1, 1}, "scatter.shares", Format("{} shares; {}", shares, reason)));
-  AddStretches(out, grid, p.batch, in_stretches);
+  stretches.AddDispatches(out, grid);
   return out;
 }
 
