@@ -3,6 +3,8 @@
 // runs by blocks, one for each index of its batch, all three parts of a block on one thread: the threads meet once, and
 // not behind each part. Attention of much work has row groups in plans for the CPU.
 #include <algorithm>
+#include <array>
+#include <mutex>
 
 #include "base/checked_math.h"
 #include "cpu_fallback/executor/kernel_families.h"
@@ -12,6 +14,7 @@ namespace krafla::cpu {
 namespace {
 
 constexpr int64_t kAttentionAlignment = 64;
+constexpr std::size_t kMostBindings = 256;  // of a block's kernel
 // Up to here blocks are worth it even where they leave threads without work: what three loops take to start.
 constexpr double kShortNanoseconds = 200e3;
 constexpr double kNanosecondsOfByte = 0.1, kNanosecondsOfFlop = 0.02;
@@ -82,7 +85,7 @@ class AttentionByBlocks final : public CpuKernel {
       for (std::size_t d = 0; d < grid.size(); ++d) grid_of.push_back(static_cast<int>(d));
       grid_of.push_back(-1);
       std::optional<plan::BlockKernel> block = plan::TakeBlock(part, grid_of, grid);
-      if (!block) return nullptr;
+      if (!block || block->bindings.size() > kMostBindings) return nullptr;
       BlockPart made;
       for (std::size_t b = 0; b < block->bindings.size(); ++b) {
         const plan::BlockKernel::From& from = block->bindings[b];
@@ -105,13 +108,18 @@ class AttentionByBlocks final : public CpuKernel {
   Result<> Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const override {
     const std::vector<std::byte*> all = WithBetween(bindings, between_, scratch);
     const int64_t blocks = Product(grid_);
-    std::vector<Result<>> results(static_cast<std::size_t>(blocks));
+    std::mutex failing;
+    Result<> outcome;
     pool.ParallelParts(blocks, nanoseconds_, [&](int64_t begin, int64_t end, int worker) {
-      for (int64_t b = begin; b < end; ++b)
-        results[static_cast<std::size_t>(b)] = RunBlock(all, b, scratch + worker * worker_bytes_);
+      for (int64_t b = begin; b < end; ++b) {
+        Result<> done = RunBlock(all, b, scratch + worker * worker_bytes_);
+        if (done) continue;
+        std::lock_guard<std::mutex> lock(failing);
+        if (outcome) outcome = std::move(done);
+        return;
+      }
     });
-    for (Result<>& result : results) KRAFLA_TRY(std::move(result));
-    return {};
+    return outcome;
   }
 
  private:
@@ -129,15 +137,15 @@ class AttentionByBlocks final : public CpuKernel {
   Result<> RunBlock(std::span<std::byte* const> all, int64_t number, std::byte* memory) const {
     auto* at = reinterpret_cast<int32_t*>(memory);
     for (std::size_t g = grid_.size(); g-- > 0; number /= grid_[g]) at[g] = static_cast<int32_t>(number % grid_[g]);
-    std::vector<std::byte*> bindings;
+    std::array<std::byte*, kMostBindings> bindings;
     for (const BlockPart& part : parts_) {
-      bindings.clear();
+      std::size_t count = 0;
       for (const Place& place : part.places) {
         std::byte* address = (place.binding < 0 ? memory : all[static_cast<std::size_t>(place.binding)]) + place.offset;
         for (std::size_t g = 0; g < grid_.size(); ++g) address += at[g] * place.strides[g];
-        bindings.push_back(address);
+        bindings[count++] = address;
       }
-      KRAFLA_TRY(part.kernel->Run(bindings, one_thread_, memory + place_bytes_));
+      KRAFLA_TRY(part.kernel->Run(std::span(bindings).first(count), one_thread_, memory + place_bytes_));
     }
     return {};
   }
