@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Includes go one way, sources and functions stay short: reads every source file and fails on what no rule allows."""
+import ast
 import pathlib
 import re
 import sys
@@ -74,6 +75,7 @@ LONG_FUNCTIONS = {
     "src/hlo_io/stablehlo_bytecode/types.cpp:DecodeVhloType": "a switch over the codes of VHLO's types",
     "plugins/pjrt/plugin.cpp:MakeApi": A_ROW_EACH,
     "tools/op_examples.cpp:Bodies": A_ROW_EACH,
+    "bench/convolutions.py:cases": CASES,
     "tests/builder/compute_cases.cpp:ComputeCases": A_ROW_EACH,
     "tests/builder/control_cases.cpp:ControlCases": A_ROW_EACH,
     "tests/builder/elementwise_cases.cpp:ElementwiseCases": A_ROW_EACH,
@@ -135,90 +137,104 @@ def functions(lines):
         n = end + 1
 
 
+def check_length(name, line, function, count, found, errors):
+    if count <= MAX_FUNCTION_LINES:
+        return
+    key = f"{name}:{function}"
+    if key in LONG_FUNCTIONS:
+        found.add(key)
+        print(f"{key}: {count} lines: {LONG_FUNCTIONS[key]}")
+    else:
+        errors.append(f"{name}:{line}: {function} has {count} lines, more than {MAX_FUNCTION_LINES}")
+
+
 RAW_STRING = re.compile(r'R"(\w*)\(.*?\)\1"', re.S)
 
 
 def check_functions(name, text, found, errors):
     text = RAW_STRING.sub(lambda m: '"' + "\n".join(["TEXT"] * (m.group(0).count("\n") + 1)) + '"', text)
     for function, line, count in functions(text.splitlines()):
-        if count <= MAX_FUNCTION_LINES:
-            continue
-        key = f"{name}:{function}"
-        if key in LONG_FUNCTIONS:
-            found.add(key)
-            print(f"{key}: {count} lines: {LONG_FUNCTIONS[key]}")
-        else:
-            errors.append(f"{name}:{line}: {function} has {count} lines, more than {MAX_FUNCTION_LINES}")
+        check_length(name, line, function, count, found, errors)
 
 
-def main():
-    errors, files, found = [], 0, set()
-    for path in sorted((ROOT / "src").rglob("*")):
-        if path.suffix not in (".h", ".cpp"):
-            continue
-        files += 1
+def sources(*folders):
+    return [p for folder in folders for p in sorted((ROOT / folder).rglob("*")) if p.suffix in (".h", ".cpp")]
+
+
+def scripts():
+    """Those of the tree: a folder that is no part of it (an environment, a build) has thousands."""
+    return [p for folder in ("bench", "docs", "examples", "plugins", "python", "scripts", "src", "tests", "tools")
+            for p in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def check_file(name, text, found, errors):
+    """What holds for every source in C++."""
+    if text.count("\n") > MAX_LINES:
+        errors.append(f"{name}: {text.count(chr(10))} lines, more than {MAX_LINES}")
+    check_functions(name, text, found, errors)
+    if not text.isascii():
+        errors.append(f"{name}: holds characters beyond ASCII")
+
+
+def check_room_line(name, number, line, errors):
+    """What a line of src may say and include; `name` is a path below src."""
+    room = room_of(name)
+    for word, places in WORDS.items():
+        if re.search(rf"\b{word}\b", line) and not name.startswith(tuple(places)):
+            errors.append(f"src/{name}:{number}: only {', '.join(places)} may use {word}")
+    for word in WITHOUT.get(room, []):
+        if re.search(rf"\b{word}\b", line):
+            errors.append(f"src/{name}:{number}: {room} may not use {word}")
+    m = re.match(r'\s*#\s*include\s*[<"]([^">]+)[">]', line)
+    if not m:
+        return
+    target = m.group(1)
+    if SYSTEM_HEADERS.match(target) and not SYSTEM_FILES.match(f"src/{name}"):
+        errors.append(f"src/{name}:{number}: only base/system*.cpp may include <{target}>")
+    for word, rooms in ONLY.items():
+        if target.startswith(word) and room.split("/")[0] not in rooms:
+            errors.append(f"src/{name}:{number}: only {', '.join(rooms)} may include <{target}>")
+    to = room_of(target)
+    if line.strip().find('"') < 0 or not to or to == room or target in TABLES:
+        return
+    if not any(to == a or target == a for a in ALLOWED[room]):
+        errors.append(f"src/{name}:{number}: {room} may not include {target}")
+
+
+def check_rooms(found, errors):
+    for path in sources("src"):
         name = path.relative_to(ROOT / "src").as_posix()
-        room = room_of(name)
         text = path.read_text()
-        if text.count("\n") > MAX_LINES:
-            errors.append(f"src/{name}: {text.count(chr(10))} lines, more than {MAX_LINES}")
-        check_functions(f"src/{name}", text, found, errors)
-        if not text.isascii():
-            errors.append(f"src/{name}: holds characters beyond ASCII")
+        check_file(f"src/{name}", text, found, errors)
         for number, line in enumerate(text.splitlines(), 1):
-            for word, places in WORDS.items():
-                if re.search(rf"\b{word}\b", line) and not name.startswith(tuple(places)):
-                    errors.append(f"src/{name}:{number}: only {', '.join(places)} may use {word}")
-            for word in WITHOUT.get(room, []):
-                if re.search(rf"\b{word}\b", line):
-                    errors.append(f"src/{name}:{number}: {room} may not use {word}")
-            m = re.match(r'\s*#\s*include\s*[<"]([^">]+)[">]', line)
-            if not m:
-                continue
-            target = m.group(1)
-            if SYSTEM_HEADERS.match(target) and not SYSTEM_FILES.match(f"src/{name}"):
-                errors.append(f"src/{name}:{number}: only base/system*.cpp may include <{target}>")
-            for word, rooms in ONLY.items():
-                if target.startswith(word) and room.split("/")[0] not in rooms:
-                    errors.append(f"src/{name}:{number}: only {', '.join(rooms)} may include <{target}>")
-            to = room_of(target)
-            if line.strip().find('"') < 0 or not to or to == room or target in TABLES:
-                continue
-            if not any(to == a or target == a for a in ALLOWED[room]):
-                errors.append(f"src/{name}:{number}: {room} may not include {target}")
+            check_room_line(name, number, line, errors)
     for table in TABLES:
         if re.search(r"^\s*#\s*include", (ROOT / "src" / table).read_text(), re.M):
             errors.append(f"src/{table}: a table that every room reads includes nothing")
-    # What stands on the rooms: plugins see what strangers see, and the API; tools show what lies between; a room's tests see
-    # what the room sees, and what makes and judges programs for them.
-    for folder in ("plugins", "tools", "tests", "examples"):
-        for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix not in (".h", ".cpp"):
-                continue
-            files += 1
-            name = path.relative_to(ROOT).as_posix()
-            text = path.read_text()
-            if text.count("\n") > MAX_LINES:
-                errors.append(f"{name}: {text.count(chr(10))} lines, more than {MAX_LINES}")
-            check_functions(name, text, found, errors)
-            if not text.isascii():
-                errors.append(f"{name}: holds characters beyond ASCII")
-            if folder != "tests":
-                for number, line in enumerate(text.splitlines(), 1):
-                    m = re.match(r"\s*#\s*include\s*<([^>]+)>", line)
-                    if m and SYSTEM_HEADERS.match(m.group(1)) and not SYSTEM_FILES.match(name):
-                        errors.append(f"{name}:{number}: only base/system*.cpp may include <{m.group(1)}>")
-            allowed = ABOVE.get(folder) or tests_may_see(name)
-            if allowed is None:
-                continue
-            for number, line in enumerate(text.splitlines(), 1):
-                m = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
-                to = room_of(m.group(1)) if m else ""
-                if to and to not in allowed:
-                    errors.append(f"{name}:{number}: {folder} may not include {m.group(1)}")
-    # What is installed knows nothing that is not: the standard library and its own kind.
+
+
+def check_above(found, errors):
+    """What stands on the rooms: plugins see what strangers see, and the API; tools show what lies between; a room's tests
+    see what the room sees, and what makes and judges programs for them."""
+    for path in sources("plugins", "tools", "tests", "examples"):
+        name = path.relative_to(ROOT).as_posix()
+        folder = name.split("/")[0]
+        text = path.read_text()
+        check_file(name, text, found, errors)
+        allowed = ABOVE.get(folder) or tests_may_see(name)
+        for number, line in enumerate(text.splitlines(), 1):
+            m = re.match(r"\s*#\s*include\s*<([^>]+)>", line)
+            if folder != "tests" and m and SYSTEM_HEADERS.match(m.group(1)) and not SYSTEM_FILES.match(name):
+                errors.append(f"{name}:{number}: only base/system*.cpp may include <{m.group(1)}>")
+            m = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
+            to = room_of(m.group(1)) if m else ""
+            if allowed is not None and to and to not in allowed:
+                errors.append(f"{name}:{number}: {folder} may not include {m.group(1)}")
+
+
+def check_public(errors):
+    """What is installed knows nothing that is not: the standard library and its own kind."""
     for path in sorted((ROOT / "include").rglob("*.h*")):
-        files += 1
         name = path.relative_to(ROOT).as_posix()
         text = path.read_text()
         if not text.isascii():
@@ -233,11 +249,32 @@ def main():
                 continue
             if m and m.group(1) == "<" and ("/" in m.group(2) or "." in m.group(2)):
                 errors.append(f"{name}:{number}: a public header may not include <{m.group(2)}>")
+
+
+def check_scripts(found, errors):
+    """Python, of which the same limits hold."""
+    for path in scripts():
+        name = path.relative_to(ROOT).as_posix()
+        text = path.read_text()
+        if text.count("\n") > MAX_LINES:
+            errors.append(f"{name}: {text.count(chr(10))} lines, more than {MAX_LINES}")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef):
+                check_length(name, node.lineno, node.name, node.end_lineno - node.lineno + 1, found, errors)
+
+
+def main():
+    errors, found = [], set()
+    check_rooms(found, errors)
+    check_above(found, errors)
+    check_public(errors)
+    check_scripts(found, errors)
     for key in LONG_FUNCTIONS.keys() - found:
         errors.append(f"tests/layering_test.py: {key} is not longer than {MAX_FUNCTION_LINES} lines, or is gone")
     for e in errors:
         print(e)
-    print(f"{files} files, {len(errors)} broken rules")
+    count = len(sources("src", "plugins", "tools", "tests", "examples")) + len(scripts())
+    print(f"{count} sources, {len(errors)} broken rules")
     return 1 if errors else 0
 
 

@@ -2,7 +2,7 @@
 """Random nodes of ONNX Runtime's own operators (com.microsoft): its quantisation, its attention, blocks of few bits."""
 import numpy as np
 
-from random_nodes import Node, draws, flip, floats, ints, maybe, pick, sizes, window
+from random_node import Node, draws, flip, floats, ints, maybe, pick, sizes, window
 
 DOMAIN = "com.microsoft"
 

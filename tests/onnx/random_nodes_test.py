@@ -22,7 +22,6 @@ import onnxruntime
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-import random_nodes_microsoft  # noqa: F401 (fills DRAWS)
 from random_nodes import DRAWS, Node
 
 MOST_DIFFERENCE = 2e-5  # of the largest answer: sums in another order, and exact functions of another library

@@ -21,6 +21,31 @@ def free_port():
         return s.getsockname()[1]
 
 
+def check_training(mesh, sharding, whole, weights):
+    """Training, data-parallel: every process ends with the same weights."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from jax.experimental import multihost_utils
+    from jax.sharding import NamedSharding, PartitionSpec as P
+
+    def loss(w, a):
+        return jnp.mean((jnp.tanh(a @ w) - 0.5) ** 2)
+
+    train = jax.jit(lambda w, a: w - 0.1 * jax.grad(loss)(w, a), donate_argnums=0)
+    state = jax.device_put(weights, NamedSharding(mesh, P()))
+    small = jax.make_array_from_callback(whole.shape, sharding, lambda index: whole[index] / whole.size)
+    for _ in range(5):
+        state = train(state, small)
+    finals = multihost_utils.process_allgather(np.asarray(state.addressable_shards[0].data))
+    assert all((f == finals[0]).all() for f in finals)
+    expected = weights.astype(np.float64)
+    for _ in range(5):
+        y = np.tanh(whole / whole.size @ expected)
+        expected = expected - 0.1 * (whole / whole.size).T @ (2 * (y - 0.5) * (1 - y * y) / y.size)
+    np.testing.assert_allclose(finals[0], expected, rtol=2e-4, atol=2e-5)
+
+
 def work(rank, size, per, port):
     import jax
     import jax.numpy as jnp
@@ -88,22 +113,7 @@ def work(rank, size, per, port):
         jax.device_put(np.arange(per, dtype=np.float32), NamedSharding(own, P("y"))))
     np.testing.assert_array_equal(np.asarray(doubled), 2 * np.arange(per))
 
-    # Training, data-parallel: every process ends with the same weights.
-    def loss(w, a):
-        return jnp.mean((jnp.tanh(a @ w) - 0.5) ** 2)
-
-    train = jax.jit(lambda w, a: w - 0.1 * jax.grad(loss)(w, a), donate_argnums=0)
-    state = jax.device_put(weights, NamedSharding(mesh, P()))
-    small = jax.make_array_from_callback(whole.shape, sharding, lambda index: whole[index] / whole.size)
-    for _ in range(5):
-        state = train(state, small)
-    finals = multihost_utils.process_allgather(np.asarray(state.addressable_shards[0].data))
-    assert all((f == finals[0]).all() for f in finals)
-    expected = weights.astype(np.float64)
-    for _ in range(5):
-        y = np.tanh(whole / whole.size @ expected)
-        expected = expected - 0.1 * (whole / whole.size).T @ (2 * (y - 0.5) * (1 - y * y) / y.size)
-    np.testing.assert_allclose(finals[0], expected, rtol=2e-4, atol=2e-5)
+    check_training(mesh, sharding, whole, weights)
     jax.distributed.shutdown()
     print(f"process {rank} of {size}: {per} devices each, {devices[0].device_kind}", flush=True)
 
