@@ -119,26 +119,41 @@ bool ComputedProduct::MakeReductions() {
 }
 
 Result<> ComputedProduct::MakeMany() {
+  if (MakeInMemory()) return {};
   const GemmProblem& p = problem_;
   const ElementType type = is_rhs_ ? p.rhs_type : p.lhs_type;
   KRAFLA_ASSIGN(
       operand_,
       ComputedOperand::Make(program_, {.is_rhs = is_rhs_, .type = type, .elements = kLargePanel / StorageBytes(type)}));
-  const int64_t most = MostJoined();
-  if (most > 1) repeated_ = RepeatedBatches::Make(program_);
-  for (const ComputedOperand::Part& part : operand_.lines()) {
-    std::vector<PanelProduct>& products = products_[At(part.kind)];
-    if (!products.empty()) continue;
-    for (int64_t batches = 1; batches <= (repeated_ ? most : 1); batches *= 2) {
-      const PanelProduct& product = products.emplace_back(ProductWith(part.count, batches));
-      product_bytes_ =
-          std::max(product_bytes_, product.matmul ? product.matmul->scratch_bytes() : product.gemm->scratch_bytes());
-    }
-  }
+  if (MostJoined() > 1) repeated_ = RepeatedBatches::Make(program_);
+  for (const ComputedOperand::Part& part : operand_.lines()) AddProducts(products_[At(part.kind)], part.count);
   product_bytes_ = RoundUp(product_bytes_, 64);
   panel_bytes_ = RoundUp(operand_.panel_bytes(), 64);
   scratch_bytes_ = panel_bytes_ + product_bytes_ + threads_ * RoundUp(operand_.frame_bytes(), 64);
   return {};
+}
+
+// Nothing is computed: a matrix is multiplied where it lies, not copied to a panel first.
+bool ComputedProduct::MakeInMemory() {
+  const GemmProblem& p = problem_;
+  in_memory_ = MatrixInMemory::Make(program_, is_rhs_, is_rhs_ ? p.rhs_type : p.lhs_type);
+  if (!in_memory_) return false;
+  if (MostJoined() > 1) repeated_ = RepeatedBatches::Make(program_);
+  AddProducts(products_[0], is_rhs_ ? p.n : p.m);
+  way_ = Way::kInMemory;
+  product_bytes_ = RoundUp(product_bytes_, 64);
+  scratch_bytes_ = product_bytes_ + RoundUp(in_memory_->frame_bytes(), 64);
+  return true;
+}
+
+void ComputedProduct::AddProducts(std::vector<PanelProduct>& to, int64_t lines) {
+  if (!to.empty()) return;
+  const int64_t most = repeated_ ? MostJoined() : 1;
+  for (int64_t batches = 1; batches <= most; batches *= 2) {
+    const PanelProduct& product = to.emplace_back(ProductWith(lines, batches));
+    product_bytes_ =
+        std::max(product_bytes_, product.matmul ? product.matmul->scratch_bytes() : product.gemm->scratch_bytes());
+  }
 }
 
 // How many batches may be one product: those whose rows, and results, follow each other.
@@ -153,11 +168,10 @@ ComputedProduct::PanelProduct ComputedProduct::ProductWith(int64_t lines, int64_
   GemmProblem part = problem_;
   if (batches > 1) part.m *= batches;
   part.batch = {}, part.lhs_batch_strides = {}, part.rhs_batch_strides = {}, part.result_batch_strides = {};
-  if (is_rhs_) {
-    part.n = lines, part.rhs_n_stride = operand_.line_stride(), part.rhs_k_stride = operand_.depth_stride();
-  } else {
-    part.m = lines, part.lhs_m_stride = operand_.line_stride(), part.lhs_k_stride = operand_.depth_stride();
-  }
+  const int64_t line_stride = in_memory_ ? in_memory_->line_stride() : operand_.line_stride();
+  const int64_t depth_stride = in_memory_ ? in_memory_->depth_stride() : operand_.depth_stride();
+  if (is_rhs_) part.n = lines, part.rhs_n_stride = line_stride, part.rhs_k_stride = depth_stride;
+  else part.m = lines, part.lhs_m_stride = line_stride, part.lhs_k_stride = depth_stride;
   PanelProduct out;
   const Dims strides = {part.result_m_stride, 1};
   out.matmul = MakeOneDnnMatmul(part, strides, part.accumulate_type, threads_);
@@ -168,6 +182,7 @@ ComputedProduct::PanelProduct ComputedProduct::ProductWith(int64_t lines, int64_
 Result<> ComputedProduct::Run(std::span<std::byte* const> bindings, const std::byte* other, std::byte* result,
                               ThreadPool& pool, std::byte* scratch) const {
   if (way_ == Way::kLargePanels) return RunMany(bindings, other, result, pool, scratch);
+  if (way_ == Way::kInMemory) return RunInMemory(bindings, other, result, pool, scratch);
   if (way_ == Way::kReductions) return RunReductions(bindings, other, result, pool, scratch);
   RunFew(bindings, other, result, pool, scratch);
   return {};
@@ -274,17 +289,35 @@ Result<> ComputedProduct::RunMany(std::span<std::byte* const> bindings, const st
       std::byte* to =
           result +
           (BatchOffset(b, p.batch, p.result_batch_strides) + lines.begin * vectors_.line_result_stride) * width;
-      KRAFLA_TRY(Multiply(lines, panel, vectors, joined, to, pool, product_scratch));
+      KRAFLA_TRY(Multiply(products_[At(lines.kind)], panel, vectors, joined, to, pool, product_scratch));
     }
   }
   return {};
 }
 
-// With so many batches, as large a part of them at a time as there is a product for.
-Result<> ComputedProduct::Multiply(const ComputedOperand::Part& lines, const std::byte* panel, const std::byte* other,
-                                   int64_t batches, std::byte* result, ThreadPool& pool, std::byte* scratch) const {
+Result<> ComputedProduct::RunInMemory(std::span<std::byte* const> bindings, const std::byte* other, std::byte* result,
+                                      ThreadPool& pool, std::byte* scratch) const {
   const GemmProblem& p = problem_;
-  const std::vector<PanelProduct>& products = products_[At(lines.kind)];
+  const int width = StorageBytes(p.accumulate_type), vector_width = StorageBytes(vectors_.type);
+  const Dims& batch_strides = is_rhs_ ? p.lhs_batch_strides : p.rhs_batch_strides;
+  std::byte* frame = scratch + product_bytes_;
+  in_memory_->Start(frame, bindings);
+  for (int64_t b = 0, joined = 1; b < batches_; b += joined) {
+    if (IsInterrupted()) return {};
+    joined = repeated_ ? repeated_->CountFrom(b, batches_, bindings) : 1;
+    const std::byte* matrix = in_memory_->Find(frame, BatchIndex(b, p.batch), bindings);
+    const std::byte* vectors = other + BatchOffset(b, p.batch, batch_strides) * vector_width;
+    std::byte* to = result + BatchOffset(b, p.batch, p.result_batch_strides) * width;
+    KRAFLA_TRY(Multiply(products_[0], matrix, vectors, joined, to, pool, scratch));
+  }
+  return {};
+}
+
+// With so many batches, as large a part of them at a time as there is a product for.
+Result<> ComputedProduct::Multiply(const std::vector<PanelProduct>& products, const std::byte* panel,
+                                   const std::byte* other, int64_t batches, std::byte* result, ThreadPool& pool,
+                                   std::byte* scratch) const {
+  const GemmProblem& p = problem_;
   for (std::size_t n = products.size(); batches > 0;) {
     const int64_t taken = int64_t{1} << (n - 1);
     if (taken > batches) {

@@ -2,7 +2,7 @@
 // Products with an operand that is computed where it is read. Products of few rows (or columns) go through small panels
 // of it, each thread through its own, with the loops of products with vectors, or through registers alone: as sums of
 // lines side by side, or as reductions of lines that lie along the depth. Others take it in panels of the whole depth,
-// one after the other, which all threads compute and then multiply.
+// one after the other, which all threads compute and then multiply, or read it where it lies in memory.
 #pragma once
 
 #include <memory>
@@ -10,6 +10,7 @@
 
 #include "cpu_fallback/executor/computed_operand.h"
 #include "cpu_fallback/executor/cpu_kernel.h"
+#include "cpu_fallback/executor/matrix_in_memory.h"
 #include "cpu_fallback/executor/onednn.h"
 #include "cpu_fallback/executor/repeated_batches.h"
 #include "cpu_fallback/kernels/gemv.h"
@@ -34,7 +35,7 @@ class ComputedProduct {
     ElementType type = ElementType::kF32;
     int64_t line_result_stride = 1, vector_result_stride = 1;
   };
-  // A product with a panel of so many lines, of a batch or of several ones.
+  // A product with a panel, or a matrix, of so many lines, of a batch or of several ones.
   struct PanelProduct {
     std::unique_ptr<OneDnnProblem> matmul;
     std::optional<Gemm> gemm;
@@ -43,10 +44,12 @@ class ComputedProduct {
   Result<> MakeFew();
   bool MakeReductions();
   Result<> MakeMany();
+  bool MakeInMemory();
+  void AddProducts(std::vector<PanelProduct>& to, int64_t lines);
   PanelProduct ProductWith(int64_t lines, int64_t batches) const;
   int64_t MostJoined() const;
-  Result<> Multiply(const ComputedOperand::Part& lines, const std::byte* panel, const std::byte* other, int64_t batches,
-                    std::byte* result, ThreadPool& pool, std::byte* scratch) const;
+  Result<> Multiply(const std::vector<PanelProduct>& products, const std::byte* panel, const std::byte* other,
+                    int64_t batches, std::byte* result, ThreadPool& pool, std::byte* scratch) const;
   // Widens the vectors to the sums' type, behind each other.
   void WidenVectors(const std::byte* other, std::byte* scratch) const;
   Result<> RunReductions(std::span<std::byte* const> bindings, const std::byte* other, std::byte* result,
@@ -57,6 +60,8 @@ class ComputedProduct {
                  const std::byte* vectors, std::byte* sums) const;
   Result<> RunMany(std::span<std::byte* const> bindings, const std::byte* other, std::byte* result, ThreadPool& pool,
                    std::byte* scratch) const;
+  Result<> RunInMemory(std::span<std::byte* const> bindings, const std::byte* other, std::byte* result,
+                       ThreadPool& pool, std::byte* scratch) const;
 
   GemmProblem problem_;
   plan::ElementProgram program_;
@@ -65,7 +70,7 @@ class ComputedProduct {
   int64_t batches_ = 1;
   Vectors vectors_;
   ComputedOperand operand_;
-  enum class Way : uint8_t { kLargePanels, kSmallPanels, kSums, kReductions } way_ = Way::kLargePanels;
+  enum class Way : uint8_t { kLargePanels, kInMemory, kSmallPanels, kSums, kReductions } way_ = Way::kLargePanels;
   // Of few vectors.
   GemvLoops::VectorFn loop_ = nullptr;
   int64_t vector_bytes_ = 0, worker_bytes_ = 0;
@@ -73,6 +78,7 @@ class ComputedProduct {
   // Of many, by the kind of lines: of one batch, of two that have a panel in common, of four and so on.
   std::array<std::vector<PanelProduct>, 2> products_;
   std::optional<RepeatedBatches> repeated_;
+  std::optional<MatrixInMemory> in_memory_;
   int64_t panel_bytes_ = 0, product_bytes_ = 0;
   int64_t scratch_bytes_ = 0;
 };

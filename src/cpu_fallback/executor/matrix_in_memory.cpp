@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu_fallback/executor/matrix_in_memory.h"
+
+#include <cstring>
+#include <utility>
+
+#include "base/index.h"
+
+namespace krafla::cpu {
+
+using plan::IndexAtom;
+using plan::kNoNode;
+using plan::Node;
+using plan::NodeOp;
+
+std::optional<MatrixInMemory> MatrixInMemory::Make(const plan::ElementProgram& program, bool is_rhs, ElementType type) {
+  if (program.results.size() != 1) return std::nullopt;
+  const Node& value = program.nodes[At(program.results[0])];
+  if (value.op != NodeOp::kLoad || value.mask != kNoNode || value.storage != type) return std::nullopt;
+  const plan::IndexSpace& space = program.space;
+  const auto rank = static_cast<int>(space.dims().size());
+  const int last = rank - 1, before = rank - 2;
+  int64_t strides[] = {0, 0};  // of the last dimension and of the one before
+  for (const plan::IndexTerm& term : space.expr(value.index).terms) {
+    const IndexAtom& atom = space.atom(term.atom);
+    const bool is_iter = atom.kind == IndexAtom::Kind::kIter;
+    if (is_iter && atom.iter == last) strides[0] = term.coefficient;
+    else if (is_iter && atom.iter == before) strides[1] = term.coefficient;
+    else if (!is_iter && (atom.depends >> before) != 0) return std::nullopt;
+  }
+  // Else the library would move it first.
+  if (strides[0] <= 0 || strides[1] <= 0 || (strides[0] != 1 && strides[1] != 1)) return std::nullopt;
+  MatrixInMemory out;
+  out.buffer_ = value.buffer, out.width_ = StorageBytes(type);
+  out.line_stride_ = strides[is_rhs ? 0 : 1], out.depth_stride_ = strides[is_rhs ? 1 : 0];
+  plan::ElementProgram place = program;
+  place.nodes.push_back(
+      {.op = NodeOp::kIndex, .type = ElementType::kS32, .index = value.index, .depends = space.Depends(value.index)});
+  place.results = {static_cast<plan::NodeId>(place.nodes.size()) - 1};
+  auto compiled = BlockProgram::Compile(place, {.tile = {.column_dim = last}});
+  if (!compiled) return std::nullopt;
+  out.place_ = std::move(*compiled);
+  return out;
+}
+
+const std::byte* MatrixInMemory::Find(std::byte* memory, std::span<const int64_t> batch,
+                                      std::span<std::byte* const> bindings) const {
+  Dims origin(batch.begin(), batch.end());
+  origin.push_back(0);
+  origin.push_back(0);
+  place_.RunTile(memory, origin, 1, 1);
+  int32_t element = 0;
+  std::memcpy(&element, place_.ResultValue(memory, 0).data, sizeof(element));
+  return bindings[At(buffer_)] + int64_t{element} * width_;
+}
+
+}  // namespace krafla::cpu
