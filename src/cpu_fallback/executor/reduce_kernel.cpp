@@ -464,11 +464,12 @@ Result<> ReduceRun::RunSplit(std::span<std::byte* const> bindings, ThreadPool& p
       RunRowValues(first, stage);
       std::size_t values = 0;
       for (const CompiledReduction& r : stage.reductions) values += r.values.size();
+      const double stage_time = row_tile_nanoseconds_ / static_cast<double>(stages_.size());
       auto partial = [&](int64_t chunk, std::size_t v) {
         return scratch + shared_ +
                (chunk * static_cast<int64_t>(values) + static_cast<int64_t>(v)) * accumulator_bytes_;
       };
-      pool.ParallelFor(chunks_, 1, [&](int64_t begin, int64_t end, int number) {
+      pool.ParallelParts(chunks_, stage_time, [&](int64_t begin, int64_t end, int number) {
         Worker worker;
         if (number == 0) {
           worker = first;
@@ -524,7 +525,7 @@ Result<> ReduceRun::RunSplit(std::span<std::byte* const> bindings, ThreadPool& p
 
 Result<> ReduceRun::Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const {
   if (chunks_ > 1) return RunSplit(bindings, pool, scratch);
-  pool.ParallelFor(rows_.count(), grain_, [&](int64_t begin, int64_t end, int number) {
+  pool.ParallelItems(rows_.count(), row_tile_nanoseconds_, [&](int64_t begin, int64_t end, int number) {
     Worker worker;
     Start(worker, scratch + number * worker_bytes_, bindings);
     for (int64_t row = begin; row < end && !IsInterrupted(); ++row) {

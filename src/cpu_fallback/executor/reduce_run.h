@@ -109,7 +109,7 @@ class ReduceRun final : public CpuKernel {
   int64_t max_lanes_ = 1, tile_elements_ = 1;
   int64_t plane_stride_ = 0;  // of tiles that have several planes of elements
   int64_t chunks_ = 1;
-  int64_t grain_ = 1;
+  double row_tile_nanoseconds_ = 0;
   int64_t group_tiles_ = 1;  // folded in turn
 
   // Offsets in a worker's scratch.

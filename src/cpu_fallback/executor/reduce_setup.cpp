@@ -195,10 +195,8 @@ void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
   if (rows_.count() < kFewRowTiles && !window_ && !in_turn)
     chunks_ = std::clamp<int64_t>(element_count * max_lanes_ / kChunkElements, 1,
                                   std::min<int64_t>(64, std::max<int64_t>(elements_.count(), 1)));
-  // About 10 us of work for a thread.
-  const double row_tile_time =
+  row_tile_nanoseconds_ =
       20 + static_cast<double>(element_count * max_lanes_) * 0.3 * static_cast<double>(body.stages.size());
-  grain_ = std::max<int64_t>(1, static_cast<int64_t>(10000 / row_tile_time));
 }
 
 TileShape ReduceRun::RowTile() const {

@@ -104,9 +104,8 @@ Result<std::optional<RowGather>> RowGather::Make(const ElementProgram& program) 
   rows.back() = 1;
   if (row >= 0) rows[static_cast<std::size_t>(row)] = 1;
   out.grid_ = TileGrid(rows, tile);
-  const double time = 50 + static_cast<double>(tile.rows * tile.columns * out.rows_) *
-                               (10 + static_cast<double>(out.columns_ * out.width_) * 0.05);
-  out.grain_ = std::max<int64_t>(1, static_cast<int64_t>(10000 / time));
+  out.tile_nanoseconds_ = 50 + static_cast<double>(tile.rows * tile.columns * out.rows_) *
+                                   (10 + static_cast<double>(out.columns_ * out.width_) * 0.05);
   return out;
 }
 
@@ -188,7 +187,7 @@ void RowGather::CopyRows(const std::byte* memory, int64_t n, std::span<std::byte
 }
 
 void RowGather::Run(std::span<std::byte* const> buffers, ThreadPool& pool, std::byte* scratch) const {
-  pool.ParallelFor(grid_.count(), grain_, [&](int64_t begin, int64_t end, int worker) {
+  pool.ParallelItems(grid_.count(), tile_nanoseconds_, [&](int64_t begin, int64_t end, int worker) {
     std::byte* memory = scratch + worker * places_.frame_bytes();
     places_.Start(memory, buffers);
     TileGrid::Tile tile;

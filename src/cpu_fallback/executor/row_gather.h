@@ -34,7 +34,7 @@ class RowGather {
   int64_t columns_ = 1;
   int64_t rows_ = 1, from_stride_ = 0, to_stride_ = 0;  // of a window, in elements
   std::optional<uint64_t> fill_;                        // what the rows are full of that come from nowhere
-  int64_t grain_ = 1;
+  double tile_nanoseconds_ = 0;
 };
 
 }  // namespace krafla::cpu

@@ -67,7 +67,11 @@ class ScanRun final : public CpuKernel {
     std::byte* output = bindings[static_cast<std::size_t>(body_.output)];
     // Of lines beside each other, or of lines one after the other.
     const int64_t lines = turns_ ? outer_ * inner_ : inner_, parts = CeilDiv(lines, lanes_);
-    pool.ParallelFor(turns_ ? parts : outer_ * parts, 1, [&](int64_t begin, int64_t end, int worker) {
+    // A step reads and writes a value for each lane, and combines it.
+    constexpr double kNanosecondsOfStep = 10, kNanosecondsOfLane = 0.7;
+    const double part_time =
+        static_cast<double>(length_) * (kNanosecondsOfStep + kNanosecondsOfLane * static_cast<double>(lanes_));
+    pool.ParallelItems(turns_ ? parts : outer_ * parts, part_time, [&](int64_t begin, int64_t end, int worker) {
       std::byte* frame = scratch + worker * worker_bytes_;
       std::byte* init_frame = frame + RoundUp(combiner_.frame_bytes(), 64);
       std::byte* sum = init_frame + RoundUp(init_.frame_bytes(), 64);

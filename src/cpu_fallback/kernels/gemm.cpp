@@ -333,8 +333,7 @@ void Gemm::Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, Th
   const int64_t row_tasks = CeilDiv(p.m, rows_), column_tasks = CeilDiv(p.n, columns_);
   const int64_t max_depth = std::min(p.k, kGemmDepth);
   const double task_time = static_cast<double>(rows_ * columns_) * static_cast<double>(p.k) / 20;  // ns
-  const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(5000 / std::max(task_time, 1.0)));
-  pool.ParallelFor(batches_ * row_tasks * column_tasks, grain, [&](int64_t begin, int64_t end, int worker) {
+  pool.ParallelItems(batches_ * row_tasks * column_tasks, task_time, [&](int64_t begin, int64_t end, int worker) {
     std::byte* memory = scratch + worker * worker_bytes_;
     std::byte* packed_lhs = memory;
     std::byte* packed_rhs = packed_lhs + RoundUp(rows_ * max_depth * width, 64);

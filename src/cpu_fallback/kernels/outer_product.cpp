@@ -55,8 +55,9 @@ void RunOuterProduct(const GemmProblem& p, const std::byte* lhs, const std::byte
   constexpr int64_t kPieceElements = 16384;
   const int64_t width = StorageBytes(p.accumulate_type);
   const int64_t rows = std::clamp<int64_t>(kPieceElements / p.n, 1, p.m), pieces = CeilDiv(p.m, rows);
-  const int64_t grain = std::max<int64_t>(1, kPieceElements / (rows * p.n));
-  pool.ParallelFor(BatchCount(p) * pieces, grain, [&](int64_t begin, int64_t end, int) {
+  constexpr double kNanosecondsOfElement = 0.3;
+  const double piece_time = static_cast<double>(rows * p.n) * kNanosecondsOfElement;
+  pool.ParallelItems(BatchCount(p) * pieces, piece_time, [&](int64_t begin, int64_t end, int) {
     for (int64_t t = begin; t < end && !IsInterrupted(); ++t) {
       const int64_t b = t / pieces, i = t % pieces * rows;
       HWY_DYNAMIC_DISPATCH(RunOuter)(

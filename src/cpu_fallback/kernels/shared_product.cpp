@@ -12,6 +12,7 @@ namespace krafla::cpu {
 
 namespace {
 constexpr int64_t kMostNarrow = 16, kLeastShared = 16, kRowsTogether = 24, kPanelVectors = 3;
+constexpr double kProductsPerNanosecond = 20;
 }  // namespace
 
 bool SharedProduct::Takes(const GemmProblem& p) {
@@ -66,7 +67,9 @@ void SharedProduct::Run(const std::byte* lhs, const std::byte* rhs, std::byte* r
   std::byte* workers = scratch + packed_bytes_;
   Pack(lhs, packed, workers);
   const int64_t tasks = CeilDiv(batches_, together_);
-  pool.ParallelFor(tasks, 1, [&](int64_t begin, int64_t end, int worker) {
+  const double task_time =
+      static_cast<double>(together_ * p.n * p.m) * static_cast<double>(p.k) / kProductsPerNanosecond;
+  pool.ParallelItems(tasks, task_time, [&](int64_t begin, int64_t end, int worker) {
     std::byte* wide = workers + worker * worker_bytes_;
     std::byte* sums = wide + wide_bytes_;
     for (int64_t t = begin; t < end && !IsInterrupted(); ++t) {
