@@ -61,9 +61,9 @@ void FloatClampLoop(const BlockArgs& args) {
   }
   if (i < n) {
     const std::size_t rest = n - i;
-    const auto low = kBounds ? lo0 : hn::LoadN(d, lo + i, rest);
-    const auto high = kBounds ? hi0 : hn::LoadN(d, hi + i, rest);
-    hn::StoreN(FloatMinimum::Do(d, FloatMaximum::Do(d, low, hn::LoadN(d, x + i, rest)), high), d, out + i, rest);
+    const auto low = kBounds ? lo0 : LoadSome(d, lo + i, rest);
+    const auto high = kBounds ? hi0 : LoadSome(d, hi + i, rest);
+    StoreSome(FloatMinimum::Do(d, FloatMaximum::Do(d, low, LoadSome(d, x + i, rest)), high), d, out + i, rest);
   }
 }
 

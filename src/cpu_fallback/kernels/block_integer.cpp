@@ -183,11 +183,16 @@ void IntClampLoop(const BlockArgs& args) {
   T* out = static_cast<T*>(args.out);
   const auto lo0 = hn::Set(d, lo[0]);
   const auto hi0 = hn::Set(d, hi[0]);
-  for (std::size_t i = 0; i < n; i += lanes) {
-    const std::size_t count = n - i < lanes ? n - i : lanes;
-    const auto low = kBounds ? lo0 : hn::LoadN(d, lo + i, count);
-    const auto high = kBounds ? hi0 : hn::LoadN(d, hi + i, count);
-    hn::StoreN(hn::Min(hn::Max(low, hn::LoadN(d, x + i, count)), high), d, out + i, count);
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto low = kBounds ? lo0 : hn::LoadU(d, lo + i);
+    const auto high = kBounds ? hi0 : hn::LoadU(d, hi + i);
+    hn::StoreU(hn::Min(hn::Max(low, hn::LoadU(d, x + i)), high), d, out + i);
+  }
+  if (i < n) {
+    const auto low = kBounds ? lo0 : LoadSome(d, lo + i, n - i);
+    const auto high = kBounds ? hi0 : LoadSome(d, hi + i, n - i);
+    StoreSome(hn::Min(hn::Max(low, LoadSome(d, x + i, n - i)), high), d, out + i, n - i);
   }
 }
 
@@ -229,7 +234,7 @@ BlockFn FindNarrow(const BlockKey& key) {
   return FindPlain<T>(key);
 }
 template <class T>
-BlockFn FindOfType(const BlockKey& key) {
+BlockFn FindOfWord(const BlockKey& key) {
   const unsigned u = key.uniform;
   if (key.opcode == Opcode::kPower) return PickScalarBinary<T, ScalarPower>(u);
   if (key.opcode == Opcode::kMulhi) return PickScalarBinary<T, ScalarMulhi>(u);
@@ -239,14 +244,14 @@ BlockFn FindOfType(const BlockKey& key) {
 }
 
 BlockFn FindInteger(const BlockKey& key) {
-  if (key.type == ElementType::kS32) return FindOfType<int32_t>(key);
-  if (key.type == ElementType::kU32) return FindOfType<uint32_t>(key);
+  if (key.type == ElementType::kS32) return FindOfWord<int32_t>(key);
+  if (key.type == ElementType::kU32) return FindOfWord<uint32_t>(key);
   if (key.type == ElementType::kS8) return FindNarrow<int8_t>(key);
   if (key.type == ElementType::kU8) return FindNarrow<uint8_t>(key);
   if (key.type == ElementType::kS16) return FindNarrow<int16_t>(key);
   if (key.type == ElementType::kU16) return FindNarrow<uint16_t>(key);
-  if (key.type == ElementType::kS64) return FindOfType<int64_t>(key);
-  if (key.type == ElementType::kU64) return FindOfType<uint64_t>(key);
+  if (key.type == ElementType::kS64) return FindOfWord<int64_t>(key);
+  if (key.type == ElementType::kU64) return FindOfWord<uint64_t>(key);
   return nullptr;
 }
 
@@ -260,7 +265,7 @@ void Ramp(int32_t* out, int64_t rows, int64_t columns, int64_t base, int64_t row
     auto value = hn::Add(first, hn::Set(d, static_cast<int32_t>(base + r * row_step)));
     int64_t i = 0;
     for (; i + lanes <= columns; i += lanes, value = hn::Add(value, step)) hn::StoreU(value, d, out + i);
-    if (i < columns) hn::StoreN(value, d, out + i, static_cast<std::size_t>(columns - i));
+    if (i < columns) StoreSome(value, d, out + i, static_cast<std::size_t>(columns - i));
   }
 }
 void MulAdd(int32_t* out, const int32_t* a, int32_t factor, const int32_t* b, int64_t n) {

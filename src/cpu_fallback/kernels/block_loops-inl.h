@@ -11,6 +11,7 @@
 #include <hwy/highway.h>
 
 #include "cpu_fallback/kernels/block_ops.h"
+#include "cpu_fallback/kernels/tails-inl.h"
 #include "numerics/nan.h"
 
 // Before a loop over arrays that are the same or apart: no iteration waits for another one.
@@ -63,7 +64,7 @@ HWY_INLINE hn::Vec<D> NextN(D d, const hn::TFromD<D>* p, std::size_t i, std::siz
   if constexpr (kUniform) {
     return hn::Set(d, p[0]);
   } else {
-    return hn::LoadN(d, p + i, count);
+    return LoadSome(d, p + i, count);
   }
 }
 
@@ -111,7 +112,9 @@ void UnaryLoop(const BlockArgs& args) {
   T* out = static_cast<T*>(args.out);
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) hn::StoreU(F::Do(d, hn::LoadU(d, a + i)), d, out + i);
-  if (i < n) hn::StoreN(F::Do(d, hn::LoadN(d, a + i, n - i)), d, out + i, n - i);
+  if (i == n) return;
+  const Tail tail(d, n - i);
+  tail.Store(F::Do(d, tail.Load(d, a + i)), d, out + i);
 }
 
 template <class T, bool kA, bool kB, class F>
@@ -130,11 +133,11 @@ void BinaryLoop(const BlockArgs& args) {
     const auto y = kB ? b0 : hn::LoadU(d, b + i);
     hn::StoreU(F::Do(d, x, y), d, out + i);
   }
-  if (i < n) {
-    const auto x = kA ? a0 : hn::LoadN(d, a + i, n - i);
-    const auto y = kB ? b0 : hn::LoadN(d, b + i, n - i);
-    hn::StoreN(F::Do(d, x, y), d, out + i, n - i);
-  }
+  if (i == n) return;
+  const Tail tail(d, n - i);
+  const auto x = kA ? a0 : tail.Load(d, a + i);
+  const auto y = kB ? b0 : tail.Load(d, b + i);
+  tail.Store(F::Do(d, x, y), d, out + i);
 }
 
 // A loop with its operands exchanged.

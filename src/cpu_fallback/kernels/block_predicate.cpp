@@ -61,7 +61,7 @@ void CompareLoop(const BlockArgs& args) {
   uint8_t* out = static_cast<uint8_t*>(args.out);
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) hn::StoreU(F::Do(d, Next<kA>(d, a, i), Next<kB>(d, b, i)), d8, out + i);
-  if (i < n) hn::StoreN(F::Do(d, NextN<kA>(d, a, i, n - i), NextN<kB>(d, b, i, n - i)), d8, out + i, n - i);
+  if (i < n) StoreSome(F::Do(d, NextN<kA>(d, a, i, n - i), NextN<kB>(d, b, i, n - i)), d8, out + i, n - i);
 }
 
 template <class T, class F, bool kCommutes = false>
@@ -120,9 +120,9 @@ void SelectLoop(const BlockArgs& args) {
   }
   if (i < n) {
     const std::size_t rest = n - i;
-    const auto mask = MaskFromBytes(d, hn::LoadN(d8, p + i, rest));
-    hn::StoreN(hn::IfThenElse(mask, kTrue ? t0 : hn::LoadN(d, t + i, rest), kFalse ? f0 : hn::LoadN(d, f + i, rest)), d,
-               out + i, rest);
+    const auto mask = MaskFromBytes(d, LoadSome(d8, p + i, rest));
+    StoreSome(hn::IfThenElse(mask, kTrue ? t0 : LoadSome(d, t + i, rest), kFalse ? f0 : LoadSome(d, f + i, rest)), d,
+              out + i, rest);
   }
 }
 // One predicate for the whole block: a copy of either side.
@@ -188,10 +188,9 @@ void IsFiniteLoop(const BlockArgs& args) {
   const std::size_t lanes = hn::Lanes(d), n = static_cast<std::size_t>(args.n);
   const T* a = static_cast<const T*>(args.in[0]);
   uint8_t* out = static_cast<uint8_t*>(args.out);
-  for (std::size_t i = 0; i < n; i += lanes) {
-    const std::size_t count = n - i < lanes ? n - i : lanes;
-    hn::StoreN(BytesFromMask(d, hn::IsFinite(hn::LoadN(d, a + i, count))), d8, out + i, count);
-  }
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(BytesFromMask(d, hn::IsFinite(hn::LoadU(d, a + i))), d8, out + i);
+  if (i < n) StoreSome(BytesFromMask(d, hn::IsFinite(LoadSome(d, a + i, n - i))), d8, out + i, n - i);
 }
 
 BlockFn FindPredicate(const BlockKey& key) {

@@ -21,6 +21,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "cpu_fallback/kernels/tails-inl.h"
+
 #ifndef KRAFLA_CPU_FFT_PASS
 #define KRAFLA_CPU_FFT_PASS
 namespace krafla::cpu {
@@ -67,6 +69,18 @@ struct PointOps {
   }
 };
 
+// Part of a vector amid others in registers, which a function's call would store: by a mask or in place.
+template <class D>
+HWY_INLINE hn::Vec<D> LoadPart(D d, const Tail<D>& tail, const hn::TFromD<D>* from) {
+  if constexpr (Tail<D>::kByMask) return tail.Load(d, from);
+  else return hn::LoadN(d, from, tail.count);
+}
+template <class D>
+HWY_INLINE void StorePart(hn::Vec<D> v, D d, const Tail<D>& tail, hn::TFromD<D>* to) {
+  if constexpr (Tail<D>::kByMask) tail.Store(v, d, to);
+  else hn::StoreN(v, d, to, tail.count);
+}
+
 // Vectors along q. The last one lies over the one before it where s is no multiple of a vector; where s is less than
 // one, there is only a part.
 template <int R, bool kIsPart, class T>
@@ -76,10 +90,10 @@ __attribute__((flatten)) void AlongColumns(const FftPassArgs<T>& a) {
   using V = typename O::V;
   O ops{a.roots};
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto part = static_cast<std::size_t>(a.s);
-  const auto load = [&](const T* from) HWY_ATTR { return kIsPart ? hn::LoadN(d, from, part) : hn::LoadU(d, from); };
+  const Tail part(d, static_cast<std::size_t>(a.s));
+  const auto load = [&](const T* from) HWY_ATTR { return kIsPart ? LoadPart(d, part, from) : hn::LoadU(d, from); };
   const auto store = [&](const V& v, T* to)
-                         HWY_ATTR { kIsPart ? hn::StoreN(v.v, d, to, part) : hn::StoreU(v.v, d, to); };
+                         HWY_ATTR { kIsPart ? StorePart(v.v, d, part, to) : hn::StoreU(v.v, d, to); };
   const int64_t plane = (R - 1) * a.rest;
   for (int64_t p = 0; p < a.rest; ++p) {
     for (int64_t begin = 0; begin < a.s; begin += lanes) {
@@ -139,9 +153,8 @@ __attribute__((flatten)) void AlongRows(const FftPassArgs<T>& a) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t all = a.rest * a.s, plane = (R - 1) * all, count = std::min(all, lanes);
   const bool is_part = all < lanes;
-  const auto load = [&](const T* from) HWY_ATTR {
-    return is_part ? hn::LoadN(d, from, static_cast<std::size_t>(count)) : hn::LoadU(d, from);
-  };
+  const Tail part(d, static_cast<std::size_t>(count));
+  const auto load = [&](const T* from) HWY_ATTR { return is_part ? LoadPart(d, part, from) : hn::LoadU(d, from); };
   for (int64_t begin = 0; begin < all; begin += lanes) {
     const int64_t m = std::min(begin, all - count);
     ComplexValue<V> x[R];

@@ -104,15 +104,15 @@ struct FormulaLanes {
 
 // The last vector of a block may have fewer than all lanes; loads and stores of some lanes are slow on some machines.
 template <class D, class T = hn::TFromD<D>>
-HWY_INLINE hn::Vec<D> LoadSome(D d, const T* from, std::size_t count) {
-  return count == hn::Lanes(d) ? hn::LoadU(d, from) : hn::LoadN(d, from, count);
+HWY_INLINE hn::Vec<D> LoadUpTo(D d, const T* from, std::size_t count) {
+  return count == hn::Lanes(d) ? hn::LoadU(d, from) : LoadSome(d, from, count);
 }
 template <class D, class T = hn::TFromD<D>>
-HWY_INLINE void StoreSome(hn::Vec<D> v, D d, T* to, std::size_t count) {
+HWY_INLINE void StoreUpTo(hn::Vec<D> v, D d, T* to, std::size_t count) {
   if (count == hn::Lanes(d)) {
     hn::StoreU(v, d, to);
   } else {
-    hn::StoreN(v, d, to, count);
+    StoreSome(v, d, to, count);
   }
 }
 
@@ -127,15 +127,15 @@ HWY_FLATTEN void FormulaLoop(const BlockArgs& args) {
   T* out = static_cast<T*>(args.out);
   for (std::size_t i = 0; i < n; i += lanes) {
     const std::size_t count = n - i < lanes ? n - i : lanes;
-    const typename Ops::F x(LoadSome(d, a + i, count));
+    const typename Ops::F x(LoadUpTo(d, a + i, count));
     typename Ops::F result;
     if constexpr (kOperands == 1) {
       result = Formula::Do(ops, x);
     } else {
-      const typename Ops::F y(LoadSome(d, static_cast<const T*>(args.in[1]) + i, count));
+      const typename Ops::F y(LoadUpTo(d, static_cast<const T*>(args.in[1]) + i, count));
       result = Formula::Do(ops, x, y);
     }
-    StoreSome(SettledNan(d, result.v), d, out + i, count);
+    StoreUpTo(SettledNan(d, result.v), d, out + i, count);
   }
 }
 

@@ -14,7 +14,7 @@ using Tiles = decltype(ReduceOps::tiles);
 
 // An extremum of floats by their bits, which stay what they are from one fold to the next.
 template <class Extremum>
-struct ExtremumOfFloats : AsTheyAre {
+struct ExtremumOfFloats : AsTheyAre<> {
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE V Do(D d, V x, V y) {
     return Extremum::Leave(d, Extremum::Do(d, Extremum::Enter(d, x), Extremum::Enter(d, y)));
@@ -116,8 +116,10 @@ void WideningTiles(const void* const* pointers, int64_t arrays, int64_t row_stri
     if (column_stride >= 1 && column_stride <= 4) {
       FoldWidened<N, F>(hn::ScalableTag<float>(), in, arrays, at, column_stride, n, to, c);
       if (column_stride == 1) FoldWidenedEnd<N, F>(in, arrays, at, n, to, c);
-      FoldWidened<N, F>(hn::CappedTag<float, 8>(), in, arrays, at, column_stride, n, to, c);
-      FoldWidened<N, F>(hn::CappedTag<float, 4>(), in, arrays, at, column_stride, n, to, c);
+      if constexpr (HWY_MAX_BYTES > 32)
+        FoldWidened<N, F>(hn::CappedTag<float, 8>(), in, arrays, at, column_stride, n, to, c);
+      if constexpr (HWY_MAX_BYTES > 16)
+        FoldWidened<N, F>(hn::CappedTag<float, 4>(), in, arrays, at, column_stride, n, to, c);
     }
     for (; c < n; ++c) {
       auto value = hn::LoadU(d1, to + c);

@@ -14,13 +14,16 @@
 
 #include "cpu_fallback/kernels/float_extrema-inl.h"
 #include "cpu_fallback/kernels/reduce_ops.h"
+#include "cpu_fallback/kernels/tails-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
 
-// Values that are combined as they are.
+// Values that are combined as they are. kIsQuick: one operation waits a cycle or two for the last one, and bits do not
+// depend on the order.
+template <bool kQuick = true>
 struct AsTheyAre {
-  static constexpr bool kHasBounds = false;
+  static constexpr bool kHasBounds = false, kIsQuick = kQuick;
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE V Enter(D, V v) {
     return v;
@@ -32,21 +35,21 @@ struct AsTheyAre {
 };
 
 template <class T>
-struct SumOp : AsTheyAre {
+struct SumOp : AsTheyAre<std::is_integral_v<T>> {
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE V Do(D, V x, V y) {
     return hn::Add(x, y);
   }
 };
 template <class T>
-struct ProductOp : AsTheyAre {
+struct ProductOp : AsTheyAre<false> {
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE V Do(D, V x, V y) {
     return hn::Mul(x, y);
   }
 };
 template <class T>
-struct MaxOp : AsTheyAre {
+struct MaxOp : AsTheyAre<> {
   static constexpr bool kTakesLarger = true;
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE V Do(D d, V x, V y) {
@@ -58,7 +61,7 @@ struct MaxOp : AsTheyAre {
   }
 };
 template <class T>
-struct MinOp : AsTheyAre {
+struct MinOp : AsTheyAre<> {
   static constexpr bool kTakesLarger = false;
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE V Do(D d, V x, V y) {
@@ -70,14 +73,14 @@ struct MinOp : AsTheyAre {
   }
 };
 template <class T>
-struct AndOp : AsTheyAre {
+struct AndOp : AsTheyAre<> {
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE V Do(D, V x, V y) {
     return hn::And(x, y);
   }
 };
 template <class T>
-struct OrOp : AsTheyAre {
+struct OrOp : AsTheyAre<> {
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE V Do(D, V x, V y) {
     return hn::Or(x, y);
@@ -85,7 +88,7 @@ struct OrOp : AsTheyAre {
 };
 
 template <class T>
-struct XorOp : AsTheyAre {
+struct XorOp : AsTheyAre<> {
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE V Do(D, V x, V y) {
     return hn::Xor(x, y);
@@ -120,7 +123,7 @@ struct ExtremumOfBits {
   // The largest of the bits as signed integers, and as unsigned ones, take no keys and mostly tell the extremum: of
   // numbers of which one is not negative the largest is the largest signed integer, and of numbers of which one is
   // negative the least is the largest unsigned integer. A NaN is beyond infinity in one of the two.
-  static constexpr bool kHasBounds = true;
+  static constexpr bool kHasBounds = !kIsPlain, kIsQuick = true;
   using Unsigned = std::make_unsigned_t<T>;
   static constexpr Unsigned kMinusInfinity =
       static_cast<Unsigned>(static_cast<Unsigned>(kInfinity) | (Unsigned{1} << (8 * sizeof(T) - 1)));
@@ -196,51 +199,47 @@ template <class F, class D>
 HWY_INLINE hn::Vec<D> EnterAt(D d, const hn::TFromD<D>* at) {
   return F::Enter(d, hn::LoadU(d, at));
 }
-// What is no instruction is many: there they are a function, not repeated at each of the places that call it.
-template <class T>
-inline constexpr bool kHasMaskedLoads =
-    HWY_HAVE_SCALABLE || HWY_MAX_BYTES == 64 || (HWY_TARGET == HWY_AVX2 && sizeof(T) >= 4);
-template <class D>
-HWY_NOINLINE hn::Vec<D> LoadTail(D d, const hn::TFromD<D>* at, std::size_t n) {
-  return hn::LoadN(d, at, n);
-}
-template <class F, class D>
-HWY_INLINE hn::Vec<D> EnterSome(D d, const hn::TFromD<D>* at, std::size_t n) {
-  if constexpr (kHasMaskedLoads<hn::TFromD<D>>) return F::Enter(d, hn::LoadN(d, at, n));
-  else return F::Enter(d, LoadTail(d, at, n));
-}
-template <class D>
-HWY_NOINLINE void StoreTail(hn::Vec<D> v, D d, hn::TFromD<D>* at, std::size_t n) {
-  hn::StoreN(v, d, at, n);
+// kVectors of the columns that follow each other every n elements, by their bounds; false where those do not tell.
+template <class F, std::size_t kVectors, class D>
+HWY_INLINE bool FoldByBounds(D d, const hn::TFromD<D>* at, RowPlanes planes, std::size_t rows, std::size_t n,
+                             hn::TFromD<D>* HWY_RESTRICT to) {
+  const std::size_t lanes = hn::Lanes(d);
+  typename F::template Bounds<D> bounds[kVectors];
+  for (std::size_t k = 0; k < kVectors; ++k) bounds[k] = F::BoundsOf(d, hn::LoadU(d, to + k * lanes));
+  for (int64_t p = 0; p < planes.count; ++p, at += planes.stride)
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t k = 0; k < kVectors; ++k) bounds[k].Add(d, hn::LoadU(d, at + r * n + k * lanes));
+  bool are_told = true;
+  for (std::size_t k = 0; k < kVectors; ++k)
+    are_told = are_told && bounds[k].HaveNoNan(d) && F::AreTold(d, bounds[k].Extrema(d));
+  if (are_told)
+    for (std::size_t k = 0; k < kVectors; ++k) hn::StoreU(bounds[k].Extrema(d), d, to + k * lanes);
+  return are_told;
 }
 
-// kVectors of the columns that follow each other every n elements; at least two rows, of each plane.
+// kVectors of the columns, one row after the other.
 template <class F, std::size_t kVectors, class D>
-HWY_INLINE void FoldColumns(D d, const hn::TFromD<D>* at, RowPlanes planes, std::size_t rows, std::size_t n,
-                            hn::TFromD<D>* HWY_RESTRICT to) {
+HWY_NOINLINE void FoldInTurn(D d, const hn::TFromD<D>* at, RowPlanes planes, std::size_t rows, std::size_t n,
+                             hn::TFromD<D>* HWY_RESTRICT to) {
+  const std::size_t lanes = hn::Lanes(d);
+  if constexpr (F::kHasBounds) {
+    // Of few rows they often do not.
+    if (rows > kRowsInTurn && FoldByBounds<F, kVectors>(d, at, planes, rows, n, to)) return;
+  }
+  hn::Vec<D> sum[kVectors];
+  for (std::size_t k = 0; k < kVectors; ++k) sum[k] = EnterAt<F>(d, to + k * lanes);
+  for (int64_t p = 0; p < planes.count; ++p, at += planes.stride)
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t k = 0; k < kVectors; ++k) sum[k] = F::Do(d, sum[k], EnterAt<F>(d, at + r * n + k * lanes));
+  for (std::size_t k = 0; k < kVectors; ++k) hn::StoreU(F::Leave(d, sum[k]), d, to + k * lanes);
+}
+
+// The same, even rows and odd ones: the next addition need not wait for the last one. At least two rows, of each plane.
+template <class F, std::size_t kVectors, class D>
+HWY_NOINLINE void FoldByTwos(D d, const hn::TFromD<D>* at, RowPlanes planes, std::size_t rows, std::size_t n,
+                             hn::TFromD<D>* HWY_RESTRICT to) {
   using V = hn::Vec<D>;
   const std::size_t lanes = hn::Lanes(d);
-  const auto combine = [&](std::size_t k, V v) HWY_ATTR {
-    hn::StoreU(F::Leave(d, F::Do(d, EnterAt<F>(d, to + k * lanes), v)), d, to + k * lanes);
-  };
-  if constexpr (F::kHasBounds) {
-    typename F::template Bounds<D> bounds[kVectors];
-    for (std::size_t k = 0; k < kVectors; ++k) bounds[k] = F::BoundsOf(d, hn::LoadU(d, at + k * lanes));
-    for (int64_t p = 0; p < planes.count; ++p) {
-      const auto* plane = at + p * planes.stride;
-      for (std::size_t r = p == 0 ? 1 : 0; r < rows; ++r)
-        for (std::size_t k = 0; k < kVectors; ++k) bounds[k].Add(d, hn::LoadU(d, plane + r * n + k * lanes));
-    }
-    bool are_told = true;
-    for (std::size_t k = 0; k < kVectors; ++k) bounds[k].Add(d, hn::LoadU(d, to + k * lanes));
-    for (std::size_t k = 0; k < kVectors; ++k)
-      are_told = are_told && bounds[k].HaveNoNan(d) && F::AreTold(d, bounds[k].Extrema(d));
-    if (are_told) {
-      for (std::size_t k = 0; k < kVectors; ++k) hn::StoreU(bounds[k].Extrema(d), d, to + k * lanes);
-      return;
-    }
-  }
-  // Even rows and odd ones: the next addition need not wait for the last one.
   V even[kVectors], odd[kVectors];
   for (std::size_t k = 0; k < kVectors; ++k)
     even[k] = EnterAt<F>(d, at + k * lanes), odd[k] = EnterAt<F>(d, at + n + k * lanes);
@@ -257,7 +256,32 @@ HWY_INLINE void FoldColumns(D d, const hn::TFromD<D>* at, RowPlanes planes, std:
     if (r < rows)
       for (std::size_t k = 0; k < kVectors; ++k) even[k] = F::Do(d, even[k], EnterAt<F>(d, plane + r * n + k * lanes));
   }
-  for (std::size_t k = 0; k < kVectors; ++k) combine(k, F::Do(d, even[k], odd[k]));
+  for (std::size_t k = 0; k < kVectors; ++k) {
+    const V sum = F::Do(d, EnterAt<F>(d, to + k * lanes), F::Do(d, even[k], odd[k]));
+    hn::StoreU(F::Leave(d, sum), d, to + k * lanes);
+  }
+}
+
+// Less than a vector of the columns, by twos or in turn.
+template <class F, class D>
+HWY_NOINLINE void FoldSome(D d, const hn::TFromD<D>* at, RowPlanes planes, std::size_t rows, std::size_t n,
+                           std::size_t left, bool by_twos, hn::TFromD<D>* HWY_RESTRICT to) {
+  const Tail tail(d, left);
+  const auto enter = [&](const hn::TFromD<D>* from) HWY_ATTR { return F::Enter(d, tail.Load(d, from)); };
+  const auto own = enter(to);
+  auto even = own, odd = own;
+  std::size_t begin = 0;
+  if (by_twos) even = enter(at), odd = enter(at + n), begin = 2;
+  for (int64_t p = 0; p < planes.count; ++p, at += planes.stride, begin = 0) {
+    std::size_t r = begin;
+    for (; by_twos && r + 2 <= rows; r += 2) {
+      even = F::Do(d, even, enter(at + r * n));
+      odd = F::Do(d, odd, enter(at + (r + 1) * n));
+    }
+    for (; r < rows; ++r) even = F::Do(d, even, enter(at + r * n));
+  }
+  if (by_twos) even = F::Do(d, own, F::Do(d, even, odd));
+  tail.Store(F::Leave(d, even), d, to);
 }
 
 // accumulator[c] = accumulator[c] (op) in[0, c] (op) ... in[rows - 1, c], of one plane after the other.
@@ -269,43 +293,23 @@ void ReduceColumns(const void* in, RowPlanes planes, int64_t row_count, int64_t 
   const T* a = static_cast<const T*>(in);
   T* to = static_cast<T*>(accumulator);
   if (rows == 0) return;
-  std::size_t c = 0;
   // A few rows, as windows have them, are taken in turn, as XLA does: in sums of few elements the order counts.
-  if (row_count <= kRowsInTurn) {
-    for (; c < n; c += lanes) {
-      const std::size_t left = std::min(lanes, n - c);
-      auto s = EnterSome<F>(d, to + c, left);
-      for (int64_t p = 0; p < planes.count; ++p)
-        for (std::size_t r = 0; r < rows; ++r)
-          s = F::Do(d, s, EnterSome<F>(d, a + p * planes.stride + r * n + c, left));
-      StoreTail(F::Leave(d, s), d, to + c, left);
-    }
-    return;
-  }
+  const bool by_twos = row_count > kRowsInTurn;
+  std::size_t c = 0;
   // Several vectors side by side: memory is read in longer pieces, and operations of one need not wait for each other.
-  const auto fold = [&]<std::size_t kVectors>() HWY_ATTR {
-    FoldColumns<F, kVectors>(d, a + c, planes, rows, n, to + c);
+  const auto fold = [&]<std::size_t kVectors>() {
+    if constexpr (F::kIsQuick) {
+      FoldInTurn<F, kVectors>(d, a + c, planes, rows, n, to + c);
+    } else {
+      if (by_twos) FoldByTwos<F, kVectors>(d, a + c, planes, rows, n, to + c);
+      else FoldInTurn<F, kVectors>(d, a + c, planes, rows, n, to + c);
+    }
     c += kVectors * lanes;
   };
-  for (std::size_t left = n / lanes; left > 0; left = (n - c) / lanes) {
-    if (left >= 4) fold.template operator()<4>();
-    else if (left >= 2) fold.template operator()<2>();
-    else fold.template operator()<1>();
-  }
-  for (; c < n; c += lanes) {
-    const std::size_t left = std::min(lanes, n - c);
-    auto s = EnterSome<F>(d, a + c, left), t = EnterSome<F>(d, a + n + c, left);
-    for (int64_t p = 0; p < planes.count; ++p) {
-      const T* plane = a + p * planes.stride + c;
-      std::size_t r = p == 0 ? 2 : 0;
-      for (; r + 2 <= rows; r += 2) {
-        s = F::Do(d, s, EnterSome<F>(d, plane + r * n, left));
-        t = F::Do(d, t, EnterSome<F>(d, plane + (r + 1) * n, left));
-      }
-      if (r < rows) s = F::Do(d, s, EnterSome<F>(d, plane + r * n, left));
-    }
-    StoreTail(F::Leave(d, F::Do(d, EnterSome<F>(d, to + c, left), F::Do(d, s, t))), d, to + c, left);
-  }
+  while (c + 4 * lanes <= n) fold.template operator()<4>();
+  if (c + 2 * lanes <= n) fold.template operator()<2>();
+  if (c + lanes <= n) fold.template operator()<1>();
+  if (c < n) FoldSome<F>(d, a + c, planes, rows, n, n - c, by_twos, to + c);
 }
 
 // The same of operations that know no numbers, of values of so many bytes.

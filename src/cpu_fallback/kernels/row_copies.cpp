@@ -10,8 +10,8 @@ HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-void CopyRows(int width, std::size_t bytes, int64_t n, const std::byte* from, RowPlaces from_places, std::byte* to,
-              RowPlaces to_places) {
+void CopyAnyShortRows(int width, std::size_t bytes, int64_t n, const std::byte* from, RowPlaces from_places,
+                      std::byte* to, RowPlaces to_places) {
   constexpr int64_t kAhead = 4;
   const hn::CappedTag<uint8_t, kLeastCopiedRow> d;
   const std::size_t lanes = hn::Lanes(d);
@@ -37,10 +37,10 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace krafla::cpu {
-HWY_EXPORT(CopyRows);
+HWY_EXPORT(CopyAnyShortRows);
 void CopyShortRows(int width, std::size_t bytes, int64_t n, const std::byte* from, RowPlaces from_places, std::byte* to,
                    RowPlaces to_places) {
-  HWY_DYNAMIC_DISPATCH(CopyRows)(width, bytes, n, from, from_places, to, to_places);
+  HWY_DYNAMIC_DISPATCH(CopyAnyShortRows)(width, bytes, n, from, from_places, to, to_places);
 }
 }  // namespace krafla::cpu
 #endif

@@ -12,22 +12,34 @@
 HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
 
-template <class T, class F, int kArrays>
-HWY_INLINE void FoldDense(const T* const* arrays, int64_t offset, std::size_t n, T* HWY_RESTRICT to) {
+// Columns in whole vectors.
+template <class F, int kArrays, class T>
+HWY_INLINE void FoldWhole(const T* const* arrays, int64_t offset, std::size_t n, T* HWY_RESTRICT to) {
   const hn::ScalableTag<T> d;
   const std::size_t lanes = hn::Lanes(d);
   const T* in[kArrays];
   for (int k = 0; k < kArrays; ++k) in[k] = arrays[k] + offset;
-  std::size_t c = 0;
-  for (; c + lanes <= n; c += lanes) {
+  for (std::size_t c = 0; c + lanes <= n; c += lanes) {
     auto value = hn::LoadU(d, to + c);
     for (int k = 0; k < kArrays; ++k) value = F::Do(d, value, hn::LoadU(d, in[k] + c));
     hn::StoreU(value, d, to + c);
   }
-  if (c == n) return;
-  auto value = hn::LoadN(d, to + c, n - c);
-  for (int k = 0; k < kArrays; ++k) value = F::Do(d, value, hn::LoadN(d, in[k] + c, n - c));
-  hn::StoreN(value, d, to + c, n - c);
+}
+template <class F, class T>
+HWY_INLINE void FoldDense(const T* const* arrays, int64_t count, int64_t offset, std::size_t n, T* HWY_RESTRICT to) {
+  const hn::ScalableTag<T> d;
+  const std::size_t left = n % hn::Lanes(d), whole = n - left;
+  int64_t k = 0;
+  if (whole > 0) {
+    for (; k + 4 <= count; k += 4) FoldWhole<F, 4>(arrays + k, offset, whole, to);
+    for (; k < count; ++k) FoldWhole<F, 1>(arrays + k, offset, whole, to);
+  }
+  if (left == 0) return;
+  const auto at = static_cast<int64_t>(whole) + offset;
+  const Tail tail(d, left);
+  auto value = tail.Load(d, to + whole);
+  for (k = 0; k < count; ++k) value = F::Do(d, value, tail.Load(d, arrays[k] + at));
+  tail.Store(value, d, to + whole);
 }
 
 // Elements 2 to 4 apart from number c on: loads of elements side by side, of which the first one is taken. The last
@@ -58,16 +70,21 @@ HWY_INLINE void FoldStrided(const T* const* arrays, int64_t count, int64_t offse
   std::size_t c = 0;
   if (stride >= 2 && stride <= 4) {
     FoldEveryNth<F>(d, arrays, count, offset, stride, n, to, c);
-    // What is left of a row in shorter vectors.
-    FoldEveryNth<F>(hn::CappedTag<T, 32 / sizeof(T)>(), arrays, count, offset, stride, n, to, c);
-    FoldEveryNth<F>(hn::CappedTag<T, 16 / sizeof(T)>(), arrays, count, offset, stride, n, to, c);
+    // What is left of a row in shorter vectors, where there are any.
+    if constexpr (HWY_MAX_BYTES > 32)
+      FoldEveryNth<F>(hn::CappedTag<T, 32 / sizeof(T)>(), arrays, count, offset, stride, n, to, c);
+    if constexpr (HWY_MAX_BYTES > 16)
+      FoldEveryNth<F>(hn::CappedTag<T, 16 / sizeof(T)>(), arrays, count, offset, stride, n, to, c);
   } else if (stride == 0 && count == 1) {
     const auto constant = hn::Set(d, arrays[0][offset]);
     for (; c + lanes <= n; c += lanes) hn::StoreU(F::Do(d, hn::LoadU(d, to + c), constant), d, to + c);
   }
-  for (; c < n; ++c)
+  for (; c < n; ++c) {
+    T value = to[c];
     for (int64_t k = 0; k < count; ++k)
-      to[c] = Combine<T, F>(to[c], arrays[k][offset + static_cast<int64_t>(c) * stride]);
+      value = Combine<T, F>(value, arrays[k][offset + static_cast<int64_t>(c) * stride]);
+    to[c] = value;
+  }
 }
 
 template <class T, class F>
@@ -79,13 +96,8 @@ void ReduceTiles(const void* const* in_pointers, int64_t arrays, int64_t row_str
   const std::size_t n = static_cast<std::size_t>(columns);
   for (int64_t r = 0; r < rows; ++r, to += accumulator_stride) {
     const int64_t at = r * row_stride;
-    int64_t k = 0;
-    if (column_stride == 1) {
-      for (; k + 4 <= arrays; k += 4) FoldDense<T, F, 4>(in + k, at, n, to);
-      for (; k < arrays; ++k) FoldDense<T, F, 1>(in + k, at, n, to);
-    } else {
-      FoldStrided<T, F>(in, arrays, at, column_stride, n, to);
-    }
+    if (column_stride == 1) FoldDense<F>(in, arrays, at, n, to);
+    else FoldStrided<T, F>(in, arrays, at, column_stride, n, to);
   }
 }
 
