@@ -14,6 +14,10 @@ if(NOT SKBUILD)
   set_target_properties(libkrafla PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 endif()
 target_compile_features(libkrafla PUBLIC cxx_std_23)
+if(KRAFLA_SANITIZE)
+  # The sanitizer's runtime has to be the first that a program loads, so the program needs it itself.
+  target_link_options(libkrafla INTERFACE -fsanitize=${KRAFLA_SANITIZE})
+endif()
 target_include_directories(libkrafla PUBLIC
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated/include>
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)

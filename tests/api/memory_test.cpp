@@ -22,6 +22,12 @@ void* Allocate(std::size_t size, std::size_t alignment) {
 
 // Replaced in the whole test program: allocations are counted while a test says so.
 void* operator new(std::size_t size) { return Allocate(size == 0 ? 1 : size, 1); }
+// What std::stable_sort asks for its room; a sanitizer's own would not be for std::free.
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  try {
+    return Allocate(size == 0 ? 1 : size, 1);
+  } catch (const std::bad_alloc&) { return nullptr; }
+}
 void* operator new(std::size_t size, std::align_val_t a) {
   return Allocate(size == 0 ? 1 : size, static_cast<std::size_t>(a));
 }

@@ -25,10 +25,14 @@ namespace {
 std::atomic<int64_t> allocations{0}, allocated_bytes{0};
 }  // namespace
 
-void* operator new(std::size_t size) {
+// What std::stable_sort asks for its room, too: a sanitizer's own would not be for std::free.
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   allocations.fetch_add(1, std::memory_order_relaxed);
   allocated_bytes.fetch_add(static_cast<int64_t>(size), std::memory_order_relaxed);
-  if (void* p = std::malloc(size == 0 ? 1 : size)) return p;
+  return std::malloc(size == 0 ? 1 : size);
+}
+void* operator new(std::size_t size) {
+  if (void* p = ::operator new(size, std::nothrow)) return p;
   throw std::bad_alloc();
 }
 void operator delete(void* p) noexcept { std::free(p); }
