@@ -18,6 +18,9 @@ std::optional<MatrixInMemory> MatrixInMemory::Make(const plan::ElementProgram& p
   const Node& value = program.nodes[At(program.results[0])];
   if (value.op != NodeOp::kLoad || value.mask != kNoNode || value.storage != type) return std::nullopt;
   const plan::IndexSpace& space = program.space;
+  // The place is a number of 32 bits.
+  const auto range = space.RangeOf(value.index);
+  if (range.lo < 0 || range.hi > INT32_MAX) return std::nullopt;
   const auto rank = static_cast<int>(space.dims().size());
   const int last = rank - 1, before = rank - 2;
   int64_t strides[] = {0, 0};  // of the last dimension and of the one before

@@ -157,7 +157,6 @@ void RowsLoop(T* out, const int64_t* starts, const T* from, const ScatterWindows
 }
 template <class F, class T>
 void RowsOfAnyLength(T* out, const int64_t* starts, const T* from, const ScatterWindows& w) {
-  if constexpr (kIsPlain) return RowsLoop<F, 0>(out, starts, from, w);
   switch (w.run) {
     case 2: return RowsLoop<F, 2>(out, starts, from, w);
     case 3: return RowsLoop<F, 3>(out, starts, from, w);
