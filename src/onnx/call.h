@@ -88,6 +88,10 @@ class Call {
   // What DequantizeLinear makes the input of; null for other inputs, and where the node is computed with at once.
   const Dequantised* MadeOf(std::size_t i) const;
   XlaOp OpOf(const Value& value);
+  // Throws where the node is computed with at once: of operators that give something else in every run.
+  void LeaveToTheProgram() const {
+    if (most_elements_ >= 0) throw NotKnown{};
+  }
   bool IsKnown(std::size_t i) const { return Has(i) && inputs_[i]->literal != nullptr; }
   // What has to be known while importing. `what`: "the shape", for the message.
   const Literal& Known(std::size_t i, std::string_view what) const;

@@ -78,6 +78,12 @@ KRAFLA_UNARY(OnSilu, Mul(x, Logistic(Mul(x, Like(x, c.Float("alpha", 1))))))
 KRAFLA_UNARY(OnQuickGelu, Mul(x, Logistic(Mul(x, Like(x, c.Float("alpha", 1.702F))))))
 #undef KRAFLA_UNARY
 
+Outputs OnSwiGlu(Call& c) {
+  const XlaOp a = c.In(0), b = c.In(1);
+  if (DimsOf(a) != DimsOf(b)) Reject("A gate {} of {}.", ShapeOf(a).ToString(false), ShapeOf(b).ToString(false));
+  return {Mul(OnSilu(c)[0], b)};
+}
+
 Outputs OnSelu(Call& c) {
   return InWide(c, [&](XlaOp x) {
     const double alpha = c.Float("alpha", 1.67326319217681884765625),

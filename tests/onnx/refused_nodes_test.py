@@ -11,7 +11,7 @@ import tempfile
 
 import numpy as np
 import onnx
-from random_nodes import Node
+from random_node import Node
 from random_nodes_test import model
 
 MICROSOFT = "com.microsoft"
@@ -38,6 +38,15 @@ def gather(table, scales, **attributes):
                 domain=MICROSOFT, weights=frozenset({0, 2}))
 
 
+def linear_attention(**changes):
+    """Of one head and two tokens, but for these inputs and attributes."""
+    inputs = {"query": f32(1, 2, 4), "key": f32(1, 2, 4), "value": f32(1, 2, 4), "past_state": f32(1, 1, 4, 4), "decay": f32(1, 2, 1), "beta": f32(1, 2, 1)}
+    attributes = {"q_num_heads": 1, "kv_num_heads": 1}
+    for name, value in changes.items():
+        (inputs if name in inputs else attributes)[name] = value
+    return Node("LinearAttention", list(inputs.values()), attributes, 27)
+
+
 NODES = {
     "table of values of no bits": gather(u8(2, 16), f32(2, 1), bits=0),
     "table of values of 3 bits": gather(u8(2, 16), f32(2, 1), bits=3),
@@ -54,6 +63,20 @@ NODES = {
     "product of numbers": Node("MatMulInteger", [u8(), u8()], {}, 10),
     "words without dimensions": Node("EmbedLayerNormalization", [np.zeros((1, 2), np.int32), np.zeros((1, 2), np.int32), f32(4, 8), f32(4, 8), f32(), f32(8), f32(8)],
                                      {}, domain=MICROSOFT),
+    "cache of one dimension": Node("TensorScatter", [f32(4), f32(2)], {"axis": -1}, 24),
+    "update longer than the cache": Node("TensorScatter", [f32(1, 4, 2), f32(1, 5, 2)], {}, 24),
+    "places of another batch": Node("TensorScatter", [f32(2, 4, 2), f32(2, 1, 2), np.int64([0, 0, 0])], {}, 24),
+    "kernel of no taps": Node("CausalConvWithState", [f32(1, 2, 3), f32(2, 1, 0)], {}, 27),
+    "past of another length": Node("CausalConvWithState", [f32(1, 2, 3), f32(2, 1, 4), None, f32(1, 2, 2)], {}, 27),
+    "rate without dimensions": linear_attention(beta=f32()),
+    "decay that is missing": linear_attention(decay=None),
+    "no heads of keys": linear_attention(kv_num_heads=0),
+    "state of other sizes": linear_attention(past_state=f32(1, 1, 3, 4)),
+    "rule of no name": linear_attention(update_rule="none"),
+    "gate of another shape": Node("SwiGLU", [f32(2, 4), f32(4)], {}, 28),
+    "random text": Node("RandomNormal", [], {"shape": [2], "dtype": 8}),
+    "random numbers of a negative size": Node("RandomUniform", [], {"shape": [-2]}),
+    "samples of a vector": Node("Multinomial", [f32(3)], {}),
     "no heads": Node("MultiHeadAttention", [f32(1, 2, 8)] * 3, {"num_heads": 0}, domain=MICROSOFT),
 }
 
@@ -63,7 +86,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "m.onnx"
         for name, node in NODES.items():
-            onnx.save(model([node], 21), path)
+            onnx.save(model([node], max(21, node.opset)), path)
             done = subprocess.run([krafla, "import", path], capture_output=True, text=True, timeout=60)
             if done.returncode != 3 or "'n0'" not in done.stderr:
                 print(f"{name}: exit {done.returncode}: {done.stderr[:300]}")

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random numbers: HLO's rng, which draws others in every run. ONNX promises none of them, so `seed` has no meaning
+// here.
+#include "onnx/call.h"
+
+namespace krafla::onnx {
+namespace {
+
+ElementType TypeOfDraw(Call& c, ElementType otherwise) {
+  const Attribute* named = c.Find("dtype");
+  const ElementType type = named != nullptr ? ToElementType(named->i) : otherwise;
+  if (type == ElementType::kInvalid) Refuse("Its numbers are of {}, which HLO does not have.", TypeName(named->i));
+  return type;
+}
+// The shape of what a node draws: its own, or that of its input (RandomNormalLike, RandomUniformLike).
+Shape ShapeOfDraw(Call& c) {
+  const bool is_like = c.count() > 0;
+  const Ints dims = is_like ? DimsOf(c.ShapeOf(0)) : c.List("shape").value_or(Ints());
+  if (std::ranges::any_of(dims, [](int64_t d) { return d < 0; })) Reject("A dimension is negative.");
+  return MakeShape(TypeOfDraw(c, is_like ? c.TypeOf(0) : F32), dims);
+}
+// Of 0 to 1, without 1.
+XlaOp Uniform(XlaBuilder* b, std::span<const int64_t> dims) {
+  return RngUniform(Number(b, F32, 0), Number(b, F32, 1), MakeShape(F32, dims));
+}
+
+}  // namespace
+
+Outputs OnRandomNormal(Call& c) {
+  c.LeaveToTheProgram();
+  const Shape shape = ShapeOfDraw(c);
+  const XlaOp drawn = RngNormal(Number(c.b, F32, c.Float("mean", 0)), Number(c.b, F32, c.Float("scale", 1)),
+                                MakeShape(F32, DimsOf(shape)));
+  return {Convert(drawn, shape.element_type())};
+}
+
+Outputs OnRandomUniform(Call& c) {
+  c.LeaveToTheProgram();
+  const Shape shape = ShapeOfDraw(c);
+  const XlaOp drawn = RngUniform(Number(c.b, F32, c.Float("low", 0)), Number(c.b, F32, c.Float("high", 1)),
+                                 MakeShape(F32, DimsOf(shape)));
+  return {Convert(drawn, shape.element_type())};
+}
+
+// 1 with the probability that the input gives.
+Outputs OnBernoulli(Call& c) {
+  c.LeaveToTheProgram();
+  const XlaOp p = Convert(c.In(0), F32);
+  return {Convert(Lt(Uniform(c.b, DimsOf(p)), p), TypeOfDraw(c, c.TypeOf(0)))};
+}
+
+// Classes by their unnormalised logarithms, the largest after noise with Gumbel's distribution.
+Outputs OnMultinomial(Call& c) {
+  c.LeaveToTheProgram();
+  const XlaOp x = Convert(c.In(0), F32);
+  const Ints d = DimsOf(x);
+  const int64_t samples = c.Int("sample_size", 1);
+  if (d.size() != 2 || d[1] == 0 || samples < 0) Reject("{} samples of {}.", samples, ShapeOf(x).ToString(false));
+  const Ints each = {d[0], samples, d[1]};
+  const XlaOp noise = Neg(Log(Neg(Log(Uniform(c.b, each)))));
+  const XlaOp score = Add(BroadcastInDim(x, each, {0, 2}), noise);
+  const XlaOp best = BroadcastTo(ReduceBy(Fold::kMax, score, Ints{2}, true), each);
+  const XlaOp last = Filled(c.b, S32, each, static_cast<double>(d[1] - 1));
+  const XlaOp place = Select(Eq(score, best), Iota(c.b, MakeShape(S32, each), 2), last);
+  return {Convert(ReduceBy(Fold::kMin, place, Ints{2}, false), TypeOfDraw(c, S32))};
+}
+
+}  // namespace krafla::onnx
