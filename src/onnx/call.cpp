@@ -9,6 +9,11 @@ const Value& Call::ValueOf(std::size_t i) const {
   if (!Has(i)) Reject("Input {} is missing.", i);
   return *inputs_[i];
 }
+const std::vector<Value>& Call::SequenceOf(std::size_t i) const {
+  const Value& value = ValueOf(i);
+  if (value.elements == nullptr || value.is_optional) Reject("Input {} ('{}') is no sequence.", i, node.inputs[i]);
+  return *value.elements;
+}
 XlaOp Call::In(std::size_t i) {
   const Value& value = ValueOf(i);
   if (most_elements_ >= 0 && (value.literal == nullptr || value.shape.element_count() > most_elements_))

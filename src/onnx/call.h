@@ -52,6 +52,9 @@ struct Value {
   // Of integers that are not known because they are made of run-time sizes: what they are at least and at most.
   std::shared_ptr<const Literal> least, most;
   std::shared_ptr<const Dequantised> made_of;  // where DequantizeLinear makes it
+  // Of a sequence, whose length is always known, or of an optional value: one or none. No tensor then.
+  std::shared_ptr<const std::vector<Value>> elements;
+  bool is_optional = false;
 };
 // The inputs of a DequantizeLinear without blocks.
 struct Dequantised {
@@ -85,6 +88,8 @@ class Call {
   const Shape& ShapeOf(std::size_t i) const;
   ElementType TypeOf(std::size_t i) const { return ShapeOf(i).element_type(); }
   const Value& ValueOf(std::size_t i) const;
+  const std::vector<const Value*>& values() const { return inputs_; }
+  const std::vector<Value>& SequenceOf(std::size_t i) const;
   // What DequantizeLinear makes the input of; null for other inputs, and where the node is computed with at once.
   const Dequantised* MadeOf(std::size_t i) const;
   XlaOp OpOf(const Value& value);
@@ -196,7 +201,9 @@ XlaOp ActivationOf(std::string_view name, double alpha, double beta, XlaOp x);
 XlaOp FusedActivation(Call& c, XlaOp x, std::optional<double> alpha, std::optional<double> beta);
 
 #define KRAFLA_ONNX_OP(domain, op, first, last, function, sizes) Outputs function(Call& c);
+#define KRAFLA_ONNX_VALUE_OP(domain, op, first, last, function, sizes) std::vector<Value> function(Call& c);
 #include "onnx/onnx_ops.def"
 #undef KRAFLA_ONNX_OP
+#undef KRAFLA_ONNX_VALUE_OP
 
 }  // namespace krafla::onnx

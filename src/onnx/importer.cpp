@@ -14,7 +14,7 @@ namespace {
 // passes see them.
 constexpr int64_t kFoldedElements = 1 << 16;
 constexpr int64_t kFoldedWork = 50'000'000;
-// Nodes that a small file may unfold to, by loops and functions that call each other.
+// Nodes that a small file may unfold to, by loops and functions that call each other, and elements of sequences.
 constexpr int64_t kMaxNodes = 1'000'000;
 constexpr int kMaxScopes = 64;
 
@@ -22,14 +22,18 @@ struct OpRow {
   std::string_view domain, name;
   int64_t first, last;
   Outputs (*function)(Call&);
+  std::vector<Value> (*of_values)(Call&);  // in its place
   OperandSizes sizes;
 };
 constexpr int64_t kNewest = 1000;
 using enum OperandSizes;
 const OpRow kOps[] = {
-#define KRAFLA_ONNX_OP(domain, op, first, last, function, sizes) {domain, #op, first, last, function, sizes},
+#define KRAFLA_ONNX_OP(domain, op, first, last, function, sizes) {domain, #op, first, last, function, nullptr, sizes},
+#define KRAFLA_ONNX_VALUE_OP(domain, op, first, last, function, sizes) \
+  {domain, #op, first, last, nullptr, function, sizes},
 #include "onnx/onnx_ops.def"
 #undef KRAFLA_ONNX_OP
+#undef KRAFLA_ONNX_VALUE_OP
 };
 
 const OpRow* FindOp(std::string_view domain, std::string_view name, int64_t opset, std::string& why) {
@@ -57,6 +61,7 @@ const Value* Importer::FindValue(const Scope& scope, std::string_view name) {
 }
 
 XlaOp Importer::Materialize(XlaBuilder* builder, const Value& value) {
+  if (value.elements != nullptr) Refuse("A sequence is given where a tensor is taken.");
   if (value.literal != nullptr) return ConstantLiteral(builder, value.literal);
   if (value.op.builder() != builder) Refuse("A value of another graph was not passed in.");
   return value.op;
@@ -277,7 +282,7 @@ std::vector<std::size_t> OrderOf(const std::vector<Node>& nodes) {
 }  // namespace
 
 void Importer::EmitNode(const Node& node, Scope& scope) {
-  if (++emitted_ > kMaxNodes) Refuse("The model unfolds to more than {} nodes.", kMaxNodes);
+  if (++emitted_ > kMaxNodes) Refuse("The model unfolds to more than {} nodes and elements of sequences.", kMaxNodes);
   std::vector<const Value*> inputs;
   for (const std::string& name : node.inputs) {
     const Value* value = name.empty() ? nullptr : FindValue(scope, name);
@@ -302,11 +307,26 @@ void Importer::EmitNode(const Node& node, Scope& scope) {
   if (is_function) return EmitFunction(*function, node, scope);
   RefuseRunTimeSizes(node, row->sizes, inputs);
   scope.builder->SetOpMetadata({.op_type = FullName(node), .op_name = node.name, .source_file = {}, .source_line = 0});
-  std::vector<Value> results = RunOperator(node, version, row->function, row->sizes, inputs, scope);
+  std::vector<Value> results;
+  if (row->of_values != nullptr) {
+    const std::size_t errors = scope.builder->errors().size();
+    Call call(*this, scope, node, version, scope.builder, inputs, -1);
+    results = row->of_values(call);
+    // A sequence holds its elements once more.
+    for (const Value& value : results)
+      if (value.elements != nullptr) emitted_ += static_cast<int64_t>(value.elements->size());
+    if (scope.builder->errors().size() > errors) throw Refusal{scope.builder->errors()[errors]};
+  } else {
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (inputs[i] != nullptr && inputs[i]->elements != nullptr)
+        Refuse("Input {} ('{}') is a sequence, which the operator does not take.", i, node.inputs[i]);
+    results = RunOperator(node, version, row->function, row->sizes, inputs, scope);
+  }
   if (node.op_type == "DequantizeLinear" && !results.empty()) results[0].made_of = OperandsOfDequantize(node, inputs);
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i].empty()) continue;
-    const bool is_there = i < results.size() && (results[i].literal != nullptr || !results[i].op.IsUninitialized());
+    const bool is_there = i < results.size() && (results[i].literal != nullptr || results[i].elements != nullptr ||
+                                                 !results[i].op.IsUninitialized());
     if (!is_there) Refuse("Its result {} ('{}') is not supported.", i, node.outputs[i]);
     scope.values[node.outputs[i]] = std::move(results[i]);
   }

@@ -41,6 +41,9 @@ class Importer {
   // Names that the graph takes from around it and that are ops there.
   static std::vector<std::string> Captured(const Graph& graph, const Scope& scope);
   Value FromTensor(const Tensor& tensor) const;
+  // The results of an operator on values, computed at once where they are known.
+  std::vector<Value> RunOperator(const Node& node, int64_t opset, Outputs (*function)(Call&), OperandSizes takes,
+                                 const std::vector<const Value*>& inputs, Scope& scope);
   // Another form of a loop is tried: what was refused in the first does not count.
   void ForgetSince(std::size_t count) { unsupported_.resize(count); }
 
@@ -53,8 +56,6 @@ class Importer {
   // What the node would make was refused.
   static void Fail(const Node& node, Scope& scope);
   void EmitFunction(const Function& function, const Node& node, Scope& scope);
-  std::vector<Value> RunOperator(const Node& node, int64_t opset, Outputs (*function)(Call&), OperandSizes takes,
-                                 const std::vector<const Value*>& inputs, Scope& scope);
   Result<OnnxModel> Finish(Scope& scope);
   Status RefusalOfAll() const;
 

@@ -233,8 +233,14 @@ class WhileLoop {
   const std::size_t sliced_at_, captured_at_;  // leaves of the tuple
 };
 
+std::vector<Value> ValuesOf(const Outputs& ops) {
+  std::vector<Value> out;
+  for (const XlaOp& op : ops) out.push_back(OfOp(op));
+  return out;
+}
+
 // Turn after turn, each with its own shapes; the condition has to be known in each.
-Outputs Unroll(Call& c, const Graph& body, int64_t steps, bool goes_on, std::vector<Value> state) {
+std::vector<Value> Unroll(Call& c, const Graph& body, int64_t steps, bool goes_on, std::vector<Value> state) {
   const std::size_t states = state.size(), results = body.outputs.size() - 1 - states;
   std::vector<Outputs> parts(results);
   for (int64_t step = 0; step < steps && goes_on; ++step) {
@@ -253,12 +259,11 @@ Outputs Unroll(Call& c, const Graph& body, int64_t steps, bool goes_on, std::vec
       parts[i].push_back(Reshape(Importer::Materialize(c.b, out[1 + states + i]), dims));
     }
   }
-  Outputs out = OpsOf(c.b, state);
   for (const Outputs& part : parts) {
     if (part.empty()) Refuse("The loop makes no step, and its results have no shape.");
-    out.push_back(ConcatInDim(c.b, part, 0));
+    state.push_back(OfOp(ConcatInDim(c.b, part, 0)));
   }
-  return out;
+  return state;
 }
 
 // Of run-time size where the two differ in size.
@@ -284,11 +289,11 @@ XlaOp ChosenOf(XlaOp condition, XlaOp yes, XlaOp no) {
 
 }  // namespace
 
-Outputs OnIf(Call& c) {
+std::vector<Value> OnIf(Call& c) {
   const Graph &yes = GraphOf(c, "then_branch"), &no = GraphOf(c, "else_branch");
   auto here = [&](const Graph& graph) {
     Scope scope = Inside(c, c.b);
-    return OpsOf(c.b, c.importer.EmitGraph(graph, scope));
+    return c.importer.EmitGraph(graph, scope);
   };
   if (c.IsKnown(0)) return here(IsTrue(c.ValueOf(0)) ? yes : no);
   // Of arrays whose size depends on the data both branches are made, and one of their results is taken.
@@ -296,10 +301,10 @@ Outputs OnIf(Call& c) {
     for (const std::string& name : Importer::Captured(*graph, c.scope)) {
       if (!Importer::FindValue(c.scope, name)->shape.IsDynamic()) continue;
       const XlaOp condition = Reshape(c.In(0), {});
-      const Outputs first = here(yes), second = here(no);
-      Outputs out;
+      const Outputs first = OpsOf(c.b, here(yes)), second = OpsOf(c.b, here(no));
+      std::vector<Value> out;
       for (std::size_t i = 0; i < std::min(first.size(), second.size()); ++i)
-        out.push_back(ChosenOf(condition, first[i], second[i]));
+        out.push_back(OfOp(ChosenOf(condition, first[i], second[i])));
       return out;
     }
   const Captures captures = CapturesOf(c, {&yes, &no});
@@ -330,12 +335,13 @@ Outputs OnIf(Call& c) {
     Refuse("Its branches give {} and {}, and which of them depends on the data.", shapes[0].ToString(false),
            shapes[1].ToString(false));
   const XlaOp both = Conditional(Reshape(c.In(0), {}), operand, first, operand, second);
-  Outputs out;
-  for (std::size_t i = 0; i < yes.outputs.size(); ++i) out.push_back(GetTupleElement(both, static_cast<int64_t>(i)));
+  std::vector<Value> out;
+  for (std::size_t i = 0; i < yes.outputs.size(); ++i)
+    out.push_back(OfOp(GetTupleElement(both, static_cast<int64_t>(i))));
   return out;
 }
 
-Outputs OnLoop(Call& c) {
+std::vector<Value> OnLoop(Call& c) {
   LoopForm form;
   form.body = &GraphOf(c, "body");
   form.has_step_input = true;
@@ -362,10 +368,10 @@ Outputs OnLoop(Call& c) {
   XlaOp steps;
   if (!c.Has(0)) steps = Number(c.b, S32, INT32_MAX);
   else if (form.steps < 0) steps = Reshape(Convert(ClampTo(c.In(0), 0, INT32_MAX), S32), {});
-  if (!short_enough) return WhileLoop(c, form).Run(steps);
+  if (!short_enough) return ValuesOf(WhileLoop(c, form).Run(steps));
   const std::size_t before = c.importer.unsupported().size();
   try {
-    return WhileLoop(c, form).Run(steps);
+    return ValuesOf(WhileLoop(c, form).Run(steps));
   } catch (const Refusal&) {
     c.importer.ForgetSince(before);
     return Unroll(c, *form.body, limit, starts, form.state);

@@ -77,6 +77,11 @@ NODES = {
     "random text": Node("RandomNormal", [], {"shape": [2], "dtype": 8}),
     "random numbers of a negative size": Node("RandomUniform", [], {"shape": [-2]}),
     "samples of a vector": Node("Multinomial", [f32(3)], {}),
+    "parts that do not fit": Node("SplitToSequence", [f32(3), np.int64([2, 2])], {}, 12, weights=frozenset({1})),
+    "parts of no size": Node("SplitToSequence", [f32(3), np.int64(0)], {}, 12, weights=frozenset({1})),
+    "too many parts": Node("SplitToSequence", [f32(100000)], {}, 12),
+    "element of a tensor": Node("SequenceAt", [f32(3), np.int64(0)], {}, 12, weights=frozenset({1})),
+    "map over a tensor": Node("SequenceMap", [f32(3)], {}, 18),
     "no heads": Node("MultiHeadAttention", [f32(1, 2, 8)] * 3, {"num_heads": 0}, domain=MICROSOFT),
 }
 
