@@ -22,14 +22,17 @@ void* Allocate(std::size_t size, std::size_t alignment) {
 
 // Replaced in the whole test program: allocations are counted while a test says so.
 void* operator new(std::size_t size) { return Allocate(size == 0 ? 1 : size, 1); }
-// What std::stable_sort asks for its room; a sanitizer's own would not be for std::free.
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  try {
-    return Allocate(size == 0 ? 1 : size, 1);
-  } catch (const std::bad_alloc&) { return nullptr; }
-}
 void* operator new(std::size_t size, std::align_val_t a) {
   return Allocate(size == 0 ? 1 : size, static_cast<std::size_t>(a));
+}
+// What std::stable_sort and blocks of arrays ask for; a sanitizer's own would not be for std::free.
+void* operator new(std::size_t size, std::align_val_t a, const std::nothrow_t&) noexcept {
+  try {
+    return ::operator new(size, a);
+  } catch (const std::bad_alloc&) { return nullptr; }
+}
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return ::operator new(size, std::align_val_t{1}, std::nothrow);
 }
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete(void* p, std::size_t) noexcept { std::free(p); }
