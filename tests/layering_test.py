@@ -167,10 +167,14 @@ def scripts():
             for p in sorted((ROOT / folder).rglob("*.py"))]
 
 
-def check_file(name, text, found, errors):
-    """What holds for every source in C++."""
+def check_lines(name, text, errors):
     if text.count("\n") > MAX_LINES:
         errors.append(f"{name}: {text.count(chr(10))} lines, more than {MAX_LINES}")
+
+
+def check_file(name, text, found, errors):
+    """What holds for every source in C++."""
+    check_lines(name, text, errors)
     check_functions(name, text, found, errors)
     if not text.isascii():
         errors.append(f"{name}: holds characters beyond ASCII")
@@ -256,8 +260,7 @@ def check_scripts(found, errors):
     for path in scripts():
         name = path.relative_to(ROOT).as_posix()
         text = path.read_text()
-        if text.count("\n") > MAX_LINES:
-            errors.append(f"{name}: {text.count(chr(10))} lines, more than {MAX_LINES}")
+        check_lines(name, text, errors)
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef):
                 check_length(name, node.lineno, node.name, node.end_lineno - node.lineno + 1, found, errors)

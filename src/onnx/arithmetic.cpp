@@ -34,6 +34,11 @@ int64_t Volume(std::span<const int64_t> dims) {
   }
   return out;
 }
+Shape TupleOf(const Outputs& ops) {
+  std::vector<Shape> shapes;
+  for (const XlaOp& op : ops) shapes.push_back(ShapeOf(op));
+  return Need(Shape::MakeTuple(shapes));
+}
 Shape MakeShape(ElementType type, std::span<const int64_t> dims) { return Need(Shape::MakeArray(type, dims)); }
 
 Ints BroadcastDims(std::span<const int64_t> a, std::span<const int64_t> b) {
@@ -187,6 +192,20 @@ XlaOp ReduceBy(Fold fold, XlaOp x, std::span<const int64_t> axes, bool keep_dims
   XlaOp out = sorted.empty() ? Convert(x, work) : Reduce(Convert(x, work), start, Folder(fold, work), sorted);
   out = Convert(out, type);
   return keep_dims && !sorted.empty() ? Reshaped(out, kept) : out;
+}
+Outputs LoopOver(const Outputs& init, const std::function<XlaOp(const Outputs&)>& goes_on,
+                 const std::function<Outputs(const Outputs&)>& turn) {
+  XlaBuilder* b = init[0].builder();
+  const Shape tuple = TupleOf(init);
+  const auto parts = [&](XlaOp state) {
+    Outputs out;
+    for (std::size_t i = 0; i < init.size(); ++i) out.push_back(GetTupleElement(state, static_cast<int64_t>(i)));
+    return out;
+  };
+  auto test = b->CreateSubBuilder("goes_on"), body = b->CreateSubBuilder("turn");
+  const XlaComputation condition = Need(test->Build(goes_on(parts(Parameter(test.get(), 0, tuple, "state")))));
+  Tuple(body.get(), turn(parts(Parameter(body.get(), 0, tuple, "state"))));
+  return parts(While(condition, Need(body->Build()), Tuple(b, init)));
 }
 XlaOp MeanOf(XlaOp x, std::span<const int64_t> axes, bool keep_dims) {
   const Shape shape = ShapeOf(x);

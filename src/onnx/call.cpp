@@ -9,6 +9,23 @@ const Value& Call::ValueOf(std::size_t i) const {
   if (!Has(i)) Reject("Input {} is missing.", i);
   return *inputs_[i];
 }
+Value OfLiteral(Result<Literal> literal) {
+  Value out;
+  out.literal = std::make_shared<Literal>(Need(std::move(literal)));
+  out.shape = out.literal->shape();
+  return out;
+}
+Value OfFlag(bool flag) {
+  const std::byte byte{flag};
+  return OfLiteral(Literal::FromBytes(Shape::MakeScalar(PRED), {&byte, 1}));
+}
+Value OfOp(XlaOp op) {
+  Value out;
+  out.shape = ShapeOf(op);
+  out.op = op;
+  return out;
+}
+
 const std::vector<Value>& Call::SequenceOf(std::size_t i) const {
   const Value& value = ValueOf(i);
   if (value.elements == nullptr || value.is_optional) Reject("Input {} ('{}') is no sequence.", i, node.inputs[i]);

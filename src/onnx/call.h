@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -129,8 +130,14 @@ class Call {
 
 // --- what operators are made of (arithmetic.cpp) -----------------------------------------------------------------
 
+// A value that is known, and one that is an op of the program.
+Value OfLiteral(Result<Literal> literal);
+Value OfFlag(bool flag);
+Value OfOp(XlaOp op);
+
 // The shape of a valid op; throws the builder's error otherwise.
 Shape ShapeOf(XlaOp x);
+Shape TupleOf(const Outputs& ops);  // of them together
 inline ElementType TypeOf(XlaOp x) { return ShapeOf(x).element_type(); }
 inline int64_t RankOf(XlaOp x) { return ShapeOf(x).rank(); }
 // Of -rank .. rank - 1.
@@ -169,6 +176,11 @@ XlaComputation Adder(ElementType type);
 XlaComputation Multiplier(ElementType type);
 XlaComputation Larger(ElementType type);
 XlaComputation Smaller(ElementType type);
+XlaComputation Combiner(const std::string& reduction, ElementType type);  // of ScatterND's attribute (ops_index.cpp)
+// The parts of a state after the last turn of a loop. Both functions are called once, with the parts as ops of a
+// builder of their own: `goes_on` gives whether there is a turn, `turn` what the parts become.
+Outputs LoopOver(const Outputs& init, const std::function<XlaOp(const Outputs&)>& goes_on,
+                 const std::function<Outputs(const Outputs&)>& turn);
 enum class Fold : uint8_t { kSum, kProduct, kMax, kMin };
 XlaOp ReduceBy(Fold fold, XlaOp x, std::span<const int64_t> axes, bool keep_dims);
 XlaOp MeanOf(XlaOp x, std::span<const int64_t> axes, bool keep_dims);

@@ -67,12 +67,7 @@ XlaOp Importer::Materialize(XlaBuilder* builder, const Value& value) {
   return value.op;
 }
 
-Value Importer::FromTensor(const Tensor& tensor) const {
-  Value out;
-  out.literal = std::make_shared<Literal>(Need(ToLiteral(tensor, options_.folder)));
-  out.shape = out.literal->shape();
-  return out;
-}
+Value Importer::FromTensor(const Tensor& tensor) const { return OfLiteral(ToLiteral(tensor, options_.folder)); }
 
 namespace {
 void CollectUses(const Graph& graph, std::set<std::string> known, std::vector<std::string>& out) {
@@ -172,9 +167,7 @@ std::vector<Value> Importer::RunOperator(const Node& node, int64_t opset, Output
   if (scope.builder->errors().size() > errors) throw Refusal{scope.builder->errors()[errors]};
   std::vector<Value> out(ops.size());
   for (std::size_t i = 0; i < ops.size(); ++i) {
-    if (ops[i].IsUninitialized()) continue;
-    out[i].shape = ShapeOf(ops[i]);
-    out[i].op = ops[i];
+    if (!ops[i].IsUninitialized()) out[i] = OfOp(ops[i]);
   }
   const FoldedNode fold = [&](const std::vector<const Value*>& with) {
     XlaBuilder aside("bound");
@@ -182,6 +175,18 @@ std::vector<Value> Importer::RunOperator(const Node& node, int64_t opset, Output
     return ComputeAtOnce(bound, aside, function);
   };
   if (!out.empty()) BoundResult(node, inputs, fold, out[0]);
+  return out;
+}
+
+std::vector<Value> Importer::RunOnValues(const Node& node, int64_t opset, std::vector<Value> (*function)(Call&),
+                                         const std::vector<const Value*>& inputs, Scope& scope) {
+  const std::size_t errors = scope.builder->errors().size();
+  Call call(*this, scope, node, opset, scope.builder, inputs, -1);
+  std::vector<Value> out = function(call);
+  if (scope.builder->errors().size() > errors) throw Refusal{scope.builder->errors()[errors]};
+  // A sequence holds its elements once more.
+  for (const Value& value : out)
+    if (value.elements != nullptr) emitted_ += static_cast<int64_t>(value.elements->size());
   return out;
 }
 
@@ -307,21 +312,13 @@ void Importer::EmitNode(const Node& node, Scope& scope) {
   if (is_function) return EmitFunction(*function, node, scope);
   RefuseRunTimeSizes(node, row->sizes, inputs);
   scope.builder->SetOpMetadata({.op_type = FullName(node), .op_name = node.name, .source_file = {}, .source_line = 0});
-  std::vector<Value> results;
-  if (row->of_values != nullptr) {
-    const std::size_t errors = scope.builder->errors().size();
-    Call call(*this, scope, node, version, scope.builder, inputs, -1);
-    results = row->of_values(call);
-    // A sequence holds its elements once more.
-    for (const Value& value : results)
-      if (value.elements != nullptr) emitted_ += static_cast<int64_t>(value.elements->size());
-    if (scope.builder->errors().size() > errors) throw Refusal{scope.builder->errors()[errors]};
-  } else {
+  if (row->of_values == nullptr)
     for (std::size_t i = 0; i < inputs.size(); ++i)
       if (inputs[i] != nullptr && inputs[i]->elements != nullptr)
         Refuse("Input {} ('{}') is a sequence, which the operator does not take.", i, node.inputs[i]);
-    results = RunOperator(node, version, row->function, row->sizes, inputs, scope);
-  }
+  std::vector<Value> results = row->of_values != nullptr
+                                   ? RunOnValues(node, version, row->of_values, inputs, scope)
+                                   : RunOperator(node, version, row->function, row->sizes, inputs, scope);
   if (node.op_type == "DequantizeLinear" && !results.empty()) results[0].made_of = OperandsOfDequantize(node, inputs);
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i].empty()) continue;
@@ -398,10 +395,7 @@ Result<Value> Importer::KnownInput(const ValueInfo& info, const Literal& given) 
   Reshape(ConvertElementType(ConstantLiteral(&b, given), type), dims);
   KRAFLA_ASSIGN(const XlaComputation computation, b.Build());
   KRAFLA_ASSIGN(Literal literal, Evaluate(*computation.module()->entry(), {}));
-  Value out;
-  out.literal = std::make_shared<Literal>(std::move(literal));
-  out.shape = out.literal->shape();
-  return out;
+  return OfLiteral(std::move(literal));
 }
 
 Result<> Importer::AddInputs(Scope& scope) {

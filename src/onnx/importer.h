@@ -25,6 +25,10 @@ struct Scope {
   int depth = 0;
 };
 
+// Of operators with graphs (ops_control.cpp): the graph of an attribute, and a scope for its values.
+const Graph& GraphOf(const Call& c, std::string_view name);
+Scope Inside(Call& c, XlaBuilder* builder);
+
 class Importer {
  public:
   Importer(const Model& model, const OnnxOptions& options) : model_(model), options_(options) {}
@@ -53,6 +57,8 @@ class Importer {
   Result<Shape> ShapeOfInput(const ValueInfo& info, std::vector<std::string>& missing) const;
   void EmitNodes(const std::vector<Node>& nodes, Scope& scope, bool is_main);
   void EmitNode(const Node& node, Scope& scope);
+  std::vector<Value> RunOnValues(const Node& node, int64_t opset, std::vector<Value> (*function)(Call&),
+                                 const std::vector<const Value*>& inputs, Scope& scope);
   // What the node would make was refused.
   static void Fail(const Node& node, Scope& scope);
   void EmitFunction(const Function& function, const Node& node, Scope& scope);

@@ -11,31 +11,6 @@ namespace {
 
 constexpr int64_t kUnrolled = 256;
 
-const Graph& GraphOf(const Call& c, std::string_view name) {
-  const Attribute* found = c.Find(name);
-  if (found == nullptr || found->g == nullptr) Reject("The graph '{}' is missing.", name);
-  return *found->g;
-}
-Scope Inside(Call& c, XlaBuilder* builder) {
-  return Scope{
-      .builder = builder, .parent = &c.scope, .values = {}, .opsets = c.scope.opsets, .depth = c.scope.depth + 1};
-}
-Value OfOp(XlaOp op) {
-  Value out;
-  out.shape = ShapeOf(op);
-  out.op = op;
-  return out;
-}
-Value OfLiteral(Result<Literal> literal) {
-  Value out;
-  out.literal = std::make_shared<Literal>(Need(std::move(literal)));
-  out.shape = out.literal->shape();
-  return out;
-}
-Value TrueValue() {
-  constexpr std::byte kTrue{1};
-  return OfLiteral(Literal::FromBytes(Shape::MakeScalar(PRED), {&kTrue, 1}));
-}
 bool IsTrue(const Value& value) {
   if (value.literal == nullptr) return false;
   const auto data = value.literal->data<uint8_t>();
@@ -46,11 +21,6 @@ Outputs OpsOf(XlaBuilder* b, const std::vector<Value>& values) {
   Outputs out;
   for (const Value& v : values) out.push_back(Importer::Materialize(b, v));
   return out;
-}
-Shape TupleOf(const Outputs& ops) {
-  std::vector<Shape> shapes;
-  for (XlaOp op : ops) shapes.push_back(ShapeOf(op));
-  return Need(Shape::MakeTuple(shapes));
 }
 
 // What a graph takes from around it, as ops of the builder outside.
@@ -138,7 +108,7 @@ class WhileLoop {
     std::size_t at = 0;
     if (form_.has_step_input) {
       scope.values[names[at++].name] = OfOp(Convert(step, S64));
-      scope.values[names[at++].name] = TrueValue();
+      scope.values[names[at++].name] = OfFlag(true);
     }
     for (XlaOp op : state) scope.values[names[at++].name] = OfOp(op);
     for (XlaOp op : read) scope.values[names[at++].name] = OfOp(op);
@@ -190,7 +160,7 @@ class WhileLoop {
     const std::vector<Shape> made = ShapesOfTurn(goes_on);
     if (results_ > 0 && (form_.steps < 0 || !goes_on))
       Refuse("How many steps the loop makes depends on the data, and so does the size of its results.");
-    Outputs init = {Zero(c_.b, S32), Reshape(Convert(Importer::Materialize(c_.b, TrueValue()), PRED), {})};
+    Outputs init = {Zero(c_.b, S32), Reshape(Convert(Importer::Materialize(c_.b, OfFlag(true)), PRED), {})};
     if (c_.Has(1) && form_.has_step_input) init[1] = Reshape(c_.In(1), {});
     for (const Value& value : form_.state) init.push_back(Importer::Materialize(c_.b, value));
     for (std::size_t i = 0; i < results_; ++i) {
@@ -246,7 +216,7 @@ std::vector<Value> Unroll(Call& c, const Graph& body, int64_t steps, bool goes_o
   for (int64_t step = 0; step < steps && goes_on; ++step) {
     Scope scope = Inside(c, c.b);
     scope.values[body.inputs[0].name] = OfLiteral(LiteralUtil::CreateR0<int64_t>(step));
-    scope.values[body.inputs[1].name] = TrueValue();
+    scope.values[body.inputs[1].name] = OfFlag(true);
     for (std::size_t i = 0; i < states; ++i) scope.values[body.inputs[2 + i].name] = state[i];
     const std::vector<Value> out = c.importer.EmitGraph(body, scope);
     if (out[0].literal == nullptr)
@@ -288,6 +258,16 @@ XlaOp ChosenOf(XlaOp condition, XlaOp yes, XlaOp no) {
 }
 
 }  // namespace
+
+const Graph& GraphOf(const Call& c, std::string_view name) {
+  const Attribute* found = c.Find(name);
+  if (found == nullptr || found->g == nullptr) Reject("The graph '{}' is missing.", name);
+  return *found->g;
+}
+Scope Inside(Call& c, XlaBuilder* builder) {
+  return Scope{
+      .builder = builder, .parent = &c.scope, .values = {}, .opsets = c.scope.opsets, .depth = c.scope.depth + 1};
+}
 
 std::vector<Value> OnIf(Call& c) {
   const Graph &yes = GraphOf(c, "then_branch"), &no = GraphOf(c, "else_branch");

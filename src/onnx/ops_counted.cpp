@@ -182,21 +182,14 @@ Outputs OnNonMaxSuppression(Call& c) {
   const Boxes all = BoxesOf(boxes, c.Int("center_point_box", 0) != 0);
   const Outputs init = {Zero(c.b, S32), scores, Filled(c.b, S32, Ints{dims[0], dims[1], k}, -1), all.y0, all.x0, all.y1,
                         all.x1,         overlap};
-  std::vector<Shape> shapes;
-  for (const XlaOp& op : init) shapes.push_back(ShapeOf(op));
-  const Shape state = Need(Shape::MakeTuple(shapes));
-  auto test = c.b->CreateSubBuilder("is_left"), body = c.b->CreateSubBuilder("pick");
-  const XlaOp before = Parameter(test.get(), 0, state, "state"), now = Parameter(body.get(), 0, state, "state");
-  const XlaOp alive = GetTupleElement(before, 1);
-  const XlaOp best = ReduceBy(Fold::kMax, alive, Ints{0, 1, 2}, false);
-  And(Lt(GetTupleElement(before, 0), Number(test.get(), S32, static_cast<double>(k))), Gt(best, Like(best, -INFINITY)));
-  Outputs parts;
-  for (std::size_t i = 0; i < init.size(); ++i) parts.push_back(GetTupleElement(now, static_cast<int64_t>(i)));
-  Tuple(body.get(), PickBest(parts, dims));
-  const XlaOp loop = While(Need(test->Build()), Need(body->Build()), Tuple(c.b, init));
+  const auto is_left = [&](const Outputs& state) {
+    const XlaOp best = ReduceBy(Fold::kMax, state[1], Ints{0, 1, 2}, false);
+    return And(Lt(state[0], Like(state[0], static_cast<double>(k))), Gt(best, Like(best, -INFINITY)));
+  };
+  const Outputs last = LoopOver(init, is_left, [&](const Outputs& state) { return PickBest(state, dims); });
   // Rows (image, class, box) of what was picked, in that order.
   const int64_t rows = Volume(Ints{dims[0], dims[1], k});
-  const XlaOp picked = Reshape(GetTupleElement(loop, 2), {rows});
+  const XlaOp picked = Reshape(last[2], {rows});
   const Places places = PlacesOf(Ge(picked, Like(picked, 0)));
   const XlaOp class_of = Div(places.at, Like(places.at, static_cast<double>(k)));
   const XlaOp classes = Like(class_of, static_cast<double>(dims[1]));

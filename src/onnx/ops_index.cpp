@@ -94,7 +94,7 @@ Outputs OnGatherNd(Call& c) {
   numbers.index_vector_dim = index_rank - 1;
   return {Gather(x, points, numbers, sizes)};
 }
-namespace {
+namespace {}  // namespace
 XlaComputation Combiner(const std::string& reduction, ElementType type) {
   XlaBuilder b("combine");
   const XlaOp x = Parameter(&b, 0, Shape::MakeScalar(type), "old"),
@@ -106,7 +106,6 @@ XlaComputation Combiner(const std::string& reduction, ElementType type) {
   if (reduction != "none") Refuse("The reduction '{}' is unknown.", reduction);
   return Need(b.Build(y));
 }
-}  // namespace
 Outputs OnScatterElements(Call& c) {
   const XlaOp x = c.In(0), updates = c.In(2);
   XlaOp indices = c.In(1);

@@ -19,28 +19,22 @@ Shape ShapeOfDraw(Call& c) {
   if (std::ranges::any_of(dims, [](int64_t d) { return d < 0; })) Reject("A dimension is negative.");
   return MakeShape(TypeOfDraw(c, is_like ? c.TypeOf(0) : F32), dims);
 }
+using Draw = XlaOp (*)(XlaOp, XlaOp, const ShapeOrError&);
+XlaOp Drawn(XlaBuilder* b, Draw draw, double first, double second, std::span<const int64_t> dims) {
+  return draw(Number(b, F32, first), Number(b, F32, second), MakeShape(F32, dims));
+}
 // Of 0 to 1, without 1.
-XlaOp Uniform(XlaBuilder* b, std::span<const int64_t> dims) {
-  return RngUniform(Number(b, F32, 0), Number(b, F32, 1), MakeShape(F32, dims));
+XlaOp Uniform(XlaBuilder* b, std::span<const int64_t> dims) { return Drawn(b, &RngUniform, 0, 1, dims); }
+Outputs DrawnBy(Call& c, Draw draw, double first, double second) {
+  c.LeaveToTheProgram();
+  const Shape shape = ShapeOfDraw(c);
+  return {Convert(Drawn(c.b, draw, first, second, DimsOf(shape)), shape.element_type())};
 }
 
 }  // namespace
 
-Outputs OnRandomNormal(Call& c) {
-  c.LeaveToTheProgram();
-  const Shape shape = ShapeOfDraw(c);
-  const XlaOp drawn = RngNormal(Number(c.b, F32, c.Float("mean", 0)), Number(c.b, F32, c.Float("scale", 1)),
-                                MakeShape(F32, DimsOf(shape)));
-  return {Convert(drawn, shape.element_type())};
-}
-
-Outputs OnRandomUniform(Call& c) {
-  c.LeaveToTheProgram();
-  const Shape shape = ShapeOfDraw(c);
-  const XlaOp drawn = RngUniform(Number(c.b, F32, c.Float("low", 0)), Number(c.b, F32, c.Float("high", 1)),
-                                 MakeShape(F32, DimsOf(shape)));
-  return {Convert(drawn, shape.element_type())};
-}
+Outputs OnRandomNormal(Call& c) { return DrawnBy(c, &RngNormal, c.Float("mean", 0), c.Float("scale", 1)); }
+Outputs OnRandomUniform(Call& c) { return DrawnBy(c, &RngUniform, c.Float("low", 0), c.Float("high", 1)); }
 
 // 1 with the probability that the input gives.
 Outputs OnBernoulli(Call& c) {

@@ -92,38 +92,31 @@ Swept Sweep(XlaBuilder* b, const Cell& cell, const Direction& d, XlaOp x, State 
   if (has_lengths) init.push_back(lengths);
   if (has_bias) init.push_back(d.recurrent_bias);
   if (has_peephole) init.push_back(d.peephole);
-  std::vector<Shape> shapes;
-  for (XlaOp op : init) shapes.push_back(ShapeOf(op));
-  const Shape tuple = Need(Shape::MakeTuple(shapes));
-
-  auto test = b->CreateSubBuilder("more_steps");
-  Lt(GetTupleElement(Parameter(test.get(), 0, tuple, "state"), 0), Number(test.get(), S32, static_cast<double>(steps)));
-  auto body = b->CreateSubBuilder("step");
-  const XlaOp p = Parameter(body.get(), 0, tuple, "state");
-  Outputs in;
-  for (std::size_t i = 0; i < init.size(); ++i) in.push_back(GetTupleElement(p, static_cast<int64_t>(i)));
-  const XlaOp zero = Zero(body.get(), S32);
-  const XlaOp t = d.backwards ? Sub(Number(body.get(), S32, static_cast<double>(steps - 1)), in[0]) : in[0];
-  const XlaOp xt = Reshape(DynamicSlice(in[4], {t, zero, zero}, {1, batch, dims[2]}), {batch, dims[2]});
-  std::size_t extra = 6;
-  const XlaOp length = has_lengths ? in[extra++] : XlaOp();
-  const XlaOp bias = has_bias ? in[extra++] : XlaOp(), peephole = has_peephole ? in[extra++] : XlaOp();
-  State next = Step(cell, d, xt, in[5], bias, peephole, {in[1], in[2]});
-  XlaOp shown = next.h;
-  if (has_lengths) {  // behind the end of a sequence the state stays, and the result is zero
-    const XlaOp alive = BroadcastInDim(Lt(BroadcastTo(t, Ints{batch}), length), {batch, cell.hidden}, {0});
-    shown = Select(alive, next.h, BroadcastTo(Like(next.h, 0), DimsOf(next.h)));
-    next.h = Select(alive, next.h, in[1]);
-    if (has_c) next.c = Select(alive, next.c, in[2]);
-  }
-  Outputs out = in;
-  out[0] = Add(in[0], Number(body.get(), S32, 1));
-  out[1] = next.h;
-  if (has_c) out[2] = next.c;
-  out[3] = DynamicUpdateSlice(in[3], Reshape(shown, {1, batch, cell.hidden}), {t, zero, zero});
-  Tuple(body.get(), out);
-  const XlaOp loop = While(Need(test->Build()), Need(body->Build()), Tuple(b, init));
-  return {GetTupleElement(loop, 3), GetTupleElement(loop, 1), GetTupleElement(loop, 2)};
+  const auto more_steps = [&](const Outputs& in) { return Lt(in[0], Like(in[0], static_cast<double>(steps))); };
+  const auto step = [&](const Outputs& in) {
+    const XlaOp zero = Like(in[0], 0);
+    const XlaOp t = d.backwards ? Sub(Like(in[0], static_cast<double>(steps - 1)), in[0]) : in[0];
+    const XlaOp xt = Reshape(DynamicSlice(in[4], {t, zero, zero}, {1, batch, dims[2]}), {batch, dims[2]});
+    std::size_t extra = 6;
+    const XlaOp length = has_lengths ? in[extra++] : XlaOp();
+    const XlaOp bias = has_bias ? in[extra++] : XlaOp(), peephole = has_peephole ? in[extra++] : XlaOp();
+    State next = Step(cell, d, xt, in[5], bias, peephole, {in[1], in[2]});
+    XlaOp shown = next.h;
+    if (has_lengths) {  // behind the end of a sequence the state stays, and the result is zero
+      const XlaOp alive = BroadcastInDim(Lt(BroadcastTo(t, Ints{batch}), length), {batch, cell.hidden}, {0});
+      shown = Select(alive, next.h, BroadcastTo(Like(next.h, 0), DimsOf(next.h)));
+      next.h = Select(alive, next.h, in[1]);
+      if (has_c) next.c = Select(alive, next.c, in[2]);
+    }
+    Outputs out = in;
+    out[0] = Add(in[0], Like(in[0], 1));
+    out[1] = next.h;
+    if (has_c) out[2] = next.c;
+    out[3] = DynamicUpdateSlice(in[3], Reshape(shown, {1, batch, cell.hidden}), {t, zero, zero});
+    return out;
+  };
+  const Outputs last = LoopOver(init, more_steps, step);
+  return {last[3], last[1], last[2]};
 }
 
 std::vector<Activation> Activations(Call& c, const Cell& cell, std::size_t count, std::size_t direction) {

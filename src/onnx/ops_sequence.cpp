@@ -3,6 +3,7 @@
 // as a loop that makes one is unrolled. A sequence is its elements, and an optional value a sequence of one or none.
 #include <iterator>
 
+#include "base/checked_math.h"
 #include "onnx/importer.h"
 
 namespace krafla::onnx {
@@ -11,27 +12,23 @@ namespace {
 // A small file may ask for any number of them.
 constexpr int64_t kMostElements = 4096;
 
+void RefuseLonger(int64_t count) {
+  if (count > kMostElements) Refuse("A sequence of {} elements; at most {} are supported.", count, kMostElements);
+}
 Value SequenceOf(std::vector<Value> elements) {
-  if (static_cast<int64_t>(elements.size()) > kMostElements)
-    Refuse("A sequence of {} elements; at most {} are supported.", elements.size(), kMostElements);
+  RefuseLonger(static_cast<int64_t>(elements.size()));
   for (const Value& one : elements)
     if (one.elements != nullptr) Reject("A sequence of sequences or of optional values.");
   Value out;
   out.elements = std::make_shared<const std::vector<Value>>(std::move(elements));
   return out;
 }
-Value KnownValue(Result<Literal> literal) {
-  Value out;
-  out.literal = std::make_shared<Literal>(Need(std::move(literal)));
-  out.shape = out.literal->shape();
-  return out;
-}
-// The place that input `i` names among `count`, of which negative ones count from the end.
-std::size_t PlaceIn(const Call& c, std::size_t i, std::size_t count) {
+// The place that input `i` names among `count` elements and below `end`; negative ones count from the last one.
+std::size_t PlaceIn(const Call& c, std::size_t i, std::size_t count, std::size_t end) {
   const Ints place = c.KnownInts(i, "the place in a sequence");
   if (place.size() != 1) Reject("The place in a sequence must be one number.");
   const auto n = static_cast<int64_t>(count);
-  if (place[0] < -n || place[0] >= n) Reject("Place {} of a sequence of {}.", place[0], n);
+  if (place[0] < -n || place[0] >= static_cast<int64_t>(end)) Reject("Place {} of a sequence of {}.", place[0], n);
   return static_cast<std::size_t>(place[0] < 0 ? place[0] + n : place[0]);
 }
 
@@ -47,9 +44,10 @@ Outputs Parts(Call& c) {
   } else {
     const int64_t each = is_given ? c.KnownInts(1, "the size of the parts")[0] : 1;
     if (each <= 0) Reject("Parts of size {}.", each);
-    if (size / each > kMostElements) Refuse("A sequence of more than {} elements.", kMostElements);
+    RefuseLonger(CeilDiv(size, each));
     for (int64_t at = 0; at < size; at += each) sizes.push_back(std::min(each, size - at));
   }
+  RefuseLonger(static_cast<int64_t>(sizes.size()));
   Ints without = d;
   without.erase(without.begin() + axis);
   Outputs out;
@@ -88,25 +86,22 @@ std::vector<Value> OnSequenceConstruct(Call& c) {
 std::vector<Value> OnSequenceEmpty(Call&) { return {SequenceOf({})}; }
 std::vector<Value> OnSequenceAt(Call& c) {
   const std::vector<Value>& all = c.SequenceOf(0);
-  return {all[PlaceIn(c, 1, all.size())]};
+  return {all[PlaceIn(c, 1, all.size(), all.size())]};
 }
 std::vector<Value> OnSequenceLength(Call& c) {
-  return {KnownValue(LiteralUtil::CreateR0<int64_t>(static_cast<int64_t>(c.SequenceOf(0).size())))};
+  return {OfLiteral(LiteralUtil::CreateR0<int64_t>(static_cast<int64_t>(c.SequenceOf(0).size())))};
 }
 std::vector<Value> OnSequenceInsert(Call& c) {
   std::vector<Value> all = c.SequenceOf(0);
-  const std::size_t at = c.Has(2) ? PlaceIn(c, 2, all.size() + 1) : all.size();
-  // Of -1 the new one comes before the last one.
-  const bool is_from_end = c.Has(2) && c.KnownInts(2, "the place in a sequence")[0] < 0;
-  const std::size_t place = is_from_end ? at - 1 : at;
-  if (place > all.size()) Reject("A place before the first one of a sequence.");
-  all.insert(all.begin() + static_cast<std::ptrdiff_t>(place), c.ValueOf(1));
+  const std::size_t at = c.Has(2) ? PlaceIn(c, 2, all.size(), all.size() + 1) : all.size();
+  all.insert(all.begin() + static_cast<std::ptrdiff_t>(at), c.ValueOf(1));
   return {SequenceOf(std::move(all))};
 }
 std::vector<Value> OnSequenceErase(Call& c) {
   std::vector<Value> all = c.SequenceOf(0);
   if (all.empty()) Reject("An element is taken from an empty sequence.");
-  all.erase(all.begin() + static_cast<std::ptrdiff_t>(c.Has(1) ? PlaceIn(c, 1, all.size()) : all.size() - 1));
+  const std::size_t at = c.Has(1) ? PlaceIn(c, 1, all.size(), all.size()) : all.size() - 1;
+  all.erase(all.begin() + static_cast<std::ptrdiff_t>(at));
   return {SequenceOf(std::move(all))};
 }
 std::vector<Value> OnSplitToSequence(Call& c) {
@@ -114,21 +109,23 @@ std::vector<Value> OnSplitToSequence(Call& c) {
 }
 std::vector<Value> OnConcatFromSequence(Call& c) {
   std::vector<const Value*> inputs;
-  for (const Value& one : c.SequenceOf(0)) inputs.push_back(&one);
+  for (const Value& one : c.SequenceOf(0)) {
+    if (one.shape.IsDynamic())
+      Refuse("An element is {}, of a size that depends on the data.", one.shape.ToString(false));
+    inputs.push_back(&one);
+  }
   if (inputs.empty()) Reject("An empty sequence has nothing to put together.");
   return c.importer.RunOperator(c.node, c.opset, &Joined, OperandSizes::kKnown, inputs, c.scope);
 }
 
 // The graph once for each element; other inputs are sequences as long, or the same for all.
 std::vector<Value> OnSequenceMap(Call& c) {
-  const Attribute* body = c.Find("body");
-  if (body == nullptr || body->g == nullptr) Reject("The graph 'body' is missing.");
-  const Graph& graph = *body->g;
+  const Graph& graph = GraphOf(c, "body");
   if (graph.inputs.size() != c.count()) Reject("Its graph has {} inputs for {}.", graph.inputs.size(), c.count());
   const std::size_t count = c.SequenceOf(0).size();
   std::vector<std::vector<Value>> results(graph.outputs.size());
   for (std::size_t k = 0; k < count; ++k) {
-    Scope scope{.builder = c.b, .parent = &c.scope, .values = {}, .opsets = c.scope.opsets, .depth = c.scope.depth + 1};
+    Scope scope = Inside(c, c.b);
     for (std::size_t i = 0; i < c.count(); ++i) {
       const Value& given = c.ValueOf(i);
       if (given.elements != nullptr && given.elements->size() != count)
@@ -161,8 +158,7 @@ std::vector<Value> OnOptionalGetElement(Call& c) {
 }
 std::vector<Value> OnOptionalHasElement(Call& c) {
   const bool has = c.Has(0) && (!c.ValueOf(0).is_optional || !c.ValueOf(0).elements->empty());
-  const std::byte flag{has};
-  return {KnownValue(Literal::FromBytes(Shape::MakeScalar(PRED), {&flag, 1}))};
+  return {OfFlag(has)};
 }
 
 }  // namespace krafla::onnx

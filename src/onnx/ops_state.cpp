@@ -44,11 +44,7 @@ Outputs OnTensorScatter(Call& c) {
   numbers.inserted_window_dims = {0, axis};
   numbers.scatter_dims_to_operand_dims = {0, axis};
   numbers.index_vector_dim = 2;
-  XlaBuilder replace("replace");
-  const Shape scalar = Shape::MakeScalar(TypeOf(cache));
-  Parameter(&replace, 0, scalar, "old");
-  const XlaOp given = Parameter(&replace, 1, scalar, "new");
-  return {Scatter(cache, places, MoveAxis(update, axis, 1), Need(replace.Build(given)), numbers)};
+  return {Scatter(cache, places, MoveAxis(update, axis, 1), Combiner("none", TypeOf(cache)), numbers)};
 }
 
 // Since opset 27. A convolution of each channel with what came before it.
@@ -63,12 +59,8 @@ Outputs OnCausalConvWithState(Call& c) {
   if (DimsOf(past) != past_dims) Reject("A past {}.", ShapeOf(past).ToString(false));
   const XlaOp all = ConcatInDim(c.b, {past, x}, 2);
   const ElementType type = TypeOf(x), work = IsSmallFloat(type) ? F32 : type;
-  XlaOp y;
-  for (int64_t k = 0; k <= before; ++k) {
-    const XlaOp tap = Convert(Reshape(SliceInDim(w, k, k + 1, 1, 2), {dx[1]}), work);
-    const XlaOp part = Mul(Convert(SliceInDim(all, k, k + dx[2], 1, 2), work), AlongAxis(tap, dx, 1));
-    y = k == 0 ? part : Add(y, part);
-  }
+  XlaOp y = ConvGeneral(all, w, Ints{1}, std::vector<std::pair<int64_t, int64_t>>{{0, 0}},
+                        DefaultConvDimensionNumbers(1), dx[1], 1, nullptr, work);
   if (c.Has(2)) y = Add(y, AlongAxis(Convert(c.In(2), work), dx, 1));
   const std::string activation = c.Text("activation", "none");
   if (activation == "silu" || activation == "swish") y = Mul(y, Logistic(y));
@@ -146,26 +138,21 @@ Outputs OnLinearAttention(Call& c) {
   Outputs init = {Zero(c.b, S32), state, Filled(c.b, work, Ints{dk[1], tokens, width}, 0)};
   for (const XlaOp& one : turns)
     if (!one.IsUninitialized()) init.push_back(one);
-  std::vector<Shape> shapes;
-  for (const XlaOp& op : init) shapes.push_back(ShapeOf(op));
-  const Shape tuple = Need(Shape::MakeTuple(shapes));
-  auto test = c.b->CreateSubBuilder("tokens_left"), body = c.b->CreateSubBuilder("token");
-  Lt(GetTupleElement(Parameter(test.get(), 0, tuple, "state"), 0),
-     Number(test.get(), S32, static_cast<double>(tokens)));
-  const XlaOp now = Parameter(body.get(), 0, tuple, "state");
-  Outputs next;
-  for (std::size_t i = 0; i < init.size(); ++i) next.push_back(GetTupleElement(now, static_cast<int64_t>(i)));
-  Outputs from;
-  std::size_t used = 3;
-  for (const XlaOp& one : turns) from.push_back(one.IsUninitialized() ? XlaOp() : next[used++]);
-  const XlaOp at = next[0], zero = Like(at, 0);
-  const auto [s, y] = turn(next[1], from, at);
-  next[0] = Add(at, Like(at, 1));
-  next[1] = s;
-  next[2] = DynamicUpdateSlice(next[2], y, {zero, at, zero});
-  Tuple(body.get(), next);
-  const XlaOp loop = While(Need(test->Build()), Need(body->Build()), Tuple(c.b, init));
-  return {Convert(GetTupleElement(loop, 2), type), Convert(GetTupleElement(loop, 1), state_type)};
+  const auto tokens_left = [&](const Outputs& now) { return Lt(now[0], Like(now[0], static_cast<double>(tokens))); };
+  const auto token = [&](const Outputs& now) {
+    Outputs from;
+    std::size_t used = 3;
+    for (const XlaOp& one : turns) from.push_back(one.IsUninitialized() ? XlaOp() : now[used++]);
+    const XlaOp at = now[0], zero = Like(at, 0);
+    const auto [s, y] = turn(now[1], from, at);
+    Outputs next = now;
+    next[0] = Add(at, Like(at, 1));
+    next[1] = s;
+    next[2] = DynamicUpdateSlice(now[2], y, {zero, at, zero});
+    return next;
+  };
+  const Outputs last = LoopOver(init, tokens_left, token);
+  return {Convert(last[2], type), Convert(last[1], state_type)};
 }
 
 }  // namespace krafla::onnx

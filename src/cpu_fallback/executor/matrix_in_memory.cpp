@@ -8,7 +8,6 @@
 
 namespace krafla::cpu {
 
-using plan::IndexAtom;
 using plan::kNoNode;
 using plan::Node;
 using plan::NodeOp;
@@ -23,19 +22,14 @@ std::optional<MatrixInMemory> MatrixInMemory::Make(const plan::ElementProgram& p
   if (range.lo < 0 || range.hi > INT32_MAX) return std::nullopt;
   const auto rank = static_cast<int>(space.dims().size());
   const int last = rank - 1, before = rank - 2;
-  int64_t strides[] = {0, 0};  // of the last dimension and of the one before
-  for (const plan::IndexTerm& term : space.expr(value.index).terms) {
-    const IndexAtom& atom = space.atom(term.atom);
-    const bool is_iter = atom.kind == IndexAtom::Kind::kIter;
-    if (is_iter && atom.iter == last) strides[0] = term.coefficient;
-    else if (is_iter && atom.iter == before) strides[1] = term.coefficient;
-    else if (!is_iter && (atom.depends >> before) != 0) return std::nullopt;
-  }
+  if (rank < 2) return std::nullopt;
+  const auto lines = space.StrideAlong(value.index, is_rhs ? last : before),
+             depth = space.StrideAlong(value.index, is_rhs ? before : last);
   // Else the library would move it first.
-  if (strides[0] <= 0 || strides[1] <= 0 || (strides[0] != 1 && strides[1] != 1)) return std::nullopt;
+  if (lines.stride <= 0 || depth.stride <= 0 || (lines.stride != 1 && depth.stride != 1)) return std::nullopt;
   MatrixInMemory out;
   out.buffer_ = value.buffer, out.width_ = StorageBytes(type);
-  out.line_stride_ = strides[is_rhs ? 0 : 1], out.depth_stride_ = strides[is_rhs ? 1 : 0];
+  out.line_stride_ = lines.stride, out.depth_stride_ = depth.stride;
   plan::ElementProgram place = program;
   place.nodes.push_back(
       {.op = NodeOp::kIndex, .type = ElementType::kS32, .index = value.index, .depends = space.Depends(value.index)});

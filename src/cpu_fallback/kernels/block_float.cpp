@@ -42,31 +42,6 @@ struct FloatRoundAway {
   }
 };
 
-// clamp(lo, x, hi) = min(max(lo, x), hi).
-template <class T, bool kBounds>
-void FloatClampLoop(const BlockArgs& args) {
-  const hn::ScalableTag<T> d;
-  const std::size_t lanes = hn::Lanes(d), n = static_cast<std::size_t>(args.n);
-  const T* lo = static_cast<const T*>(args.in[0]);
-  const T* x = static_cast<const T*>(args.in[1]);
-  const T* hi = static_cast<const T*>(args.in[2]);
-  T* out = static_cast<T*>(args.out);
-  const auto lo0 = hn::Set(d, lo[0]);
-  const auto hi0 = hn::Set(d, hi[0]);
-  std::size_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    const auto low = kBounds ? lo0 : hn::LoadU(d, lo + i);
-    const auto high = kBounds ? hi0 : hn::LoadU(d, hi + i);
-    hn::StoreU(FloatMinimum::Do(d, FloatMaximum::Do(d, low, hn::LoadU(d, x + i)), high), d, out + i);
-  }
-  if (i < n) {
-    const std::size_t rest = n - i;
-    const auto low = kBounds ? lo0 : LoadSome(d, lo + i, rest);
-    const auto high = kBounds ? hi0 : LoadSome(d, hi + i, rest);
-    StoreSome(FloatMinimum::Do(d, FloatMaximum::Do(d, low, LoadSome(d, x + i, rest)), high), d, out + i, rest);
-  }
-}
-
 template <class T>
 BlockFn FindOfType(const BlockKey& key) {
   if (key.opcode == Opcode::kAdd) return PickBinary<T, Arithmetic<FloatAdd>, true>(key.uniform);
@@ -82,8 +57,8 @@ BlockFn FindOfType(const BlockKey& key) {
   if (key.opcode == Opcode::kRoundNearestEven) return PickUnary<T, Arithmetic<FloatRoundEven>>(key.uniform);
   if (key.opcode == Opcode::kRoundNearestAfz) return PickUnary<T, Arithmetic<FloatRoundAway>>(key.uniform);
   if (key.opcode == Opcode::kSign) return PickUnary<T, Arithmetic<FloatSign>>(key.uniform);
-  if (key.opcode == Opcode::kClamp && key.uniform == 0) return &FloatClampLoop<T, false>;
-  if (key.opcode == Opcode::kClamp && key.uniform == 5) return &FloatClampLoop<T, true>;
+  if (key.opcode == Opcode::kClamp && key.uniform == 0) return &ClampLoop<T, false, FloatMaximum, FloatMinimum>;
+  if (key.opcode == Opcode::kClamp && key.uniform == 5) return &ClampLoop<T, true, FloatMaximum, FloatMinimum>;
   return nullptr;
 }
 

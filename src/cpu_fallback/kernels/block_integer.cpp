@@ -173,29 +173,6 @@ KRAFLA_SCALAR_BINARY(ScalarMulhi, MulhiInt)
 KRAFLA_SCALAR_UNARY(ScalarClz, ClzInt)
 KRAFLA_SCALAR_UNARY(ScalarPopcount, PopcntInt)
 
-template <class T, bool kBounds>
-void IntClampLoop(const BlockArgs& args) {
-  const hn::ScalableTag<T> d;
-  const std::size_t lanes = hn::Lanes(d), n = static_cast<std::size_t>(args.n);
-  const T* lo = static_cast<const T*>(args.in[0]);
-  const T* x = static_cast<const T*>(args.in[1]);
-  const T* hi = static_cast<const T*>(args.in[2]);
-  T* out = static_cast<T*>(args.out);
-  const auto lo0 = hn::Set(d, lo[0]);
-  const auto hi0 = hn::Set(d, hi[0]);
-  std::size_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    const auto low = kBounds ? lo0 : hn::LoadU(d, lo + i);
-    const auto high = kBounds ? hi0 : hn::LoadU(d, hi + i);
-    hn::StoreU(hn::Min(hn::Max(low, hn::LoadU(d, x + i)), high), d, out + i);
-  }
-  if (i < n) {
-    const auto low = kBounds ? lo0 : LoadSome(d, lo + i, n - i);
-    const auto high = kBounds ? hi0 : LoadSome(d, hi + i, n - i);
-    StoreSome(hn::Min(hn::Max(low, LoadSome(d, x + i, n - i)), high), d, out + i, n - i);
-  }
-}
-
 // What narrow lanes have too. What does not look at the sign is compiled for unsigned numbers only.
 template <class T>
 BlockFn FindPlain(const BlockKey& key) {
@@ -213,8 +190,8 @@ BlockFn FindPlain(const BlockKey& key) {
   if (key.opcode == Opcode::kNegate) return PickUnary<U, IntNegate>(u);
   if (key.opcode == Opcode::kAbs) return PickUnary<T, IntAbs>(u);
   if (key.opcode == Opcode::kSign) return PickUnary<T, IntSign>(u);
-  if (key.opcode == Opcode::kClamp && u == 0) return &IntClampLoop<T, false>;
-  if (key.opcode == Opcode::kClamp && u == 5) return &IntClampLoop<T, true>;
+  if (key.opcode == Opcode::kClamp && u == 0) return &ClampLoop<T, false, IntMaximum, IntMinimum>;
+  if (key.opcode == Opcode::kClamp && u == 5) return &ClampLoop<T, true, IntMaximum, IntMinimum>;
   if constexpr (sizeof(T) <= 4) {
     if (key.opcode == Opcode::kDivide) return PickDivide<T, false>(u);
     if (key.opcode == Opcode::kRemainder) return PickDivide<T, true>(u);

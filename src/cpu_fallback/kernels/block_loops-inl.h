@@ -140,6 +140,30 @@ void BinaryLoop(const BlockArgs& args) {
   tail.Store(F::Do(d, x, y), d, out + i);
 }
 
+// clamp(lo, x, hi) = min(max(lo, x), hi). kBounds: of one lower and one upper bound.
+template <class T, bool kBounds, class Larger, class Smaller>
+void ClampLoop(const BlockArgs& args) {
+  const hn::ScalableTag<T> d;
+  const std::size_t lanes = hn::Lanes(d), n = static_cast<std::size_t>(args.n);
+  const T* lo = static_cast<const T*>(args.in[0]);
+  const T* x = static_cast<const T*>(args.in[1]);
+  const T* hi = static_cast<const T*>(args.in[2]);
+  T* out = static_cast<T*>(args.out);
+  const auto lo0 = hn::Set(d, lo[0]);
+  const auto hi0 = hn::Set(d, hi[0]);
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto low = kBounds ? lo0 : hn::LoadU(d, lo + i);
+    const auto high = kBounds ? hi0 : hn::LoadU(d, hi + i);
+    hn::StoreU(Smaller::Do(d, Larger::Do(d, low, hn::LoadU(d, x + i)), high), d, out + i);
+  }
+  if (i == n) return;
+  const Tail tail(d, n - i);
+  const auto low = kBounds ? lo0 : tail.Load(d, lo + i);
+  const auto high = kBounds ? hi0 : tail.Load(d, hi + i);
+  tail.Store(Smaller::Do(d, Larger::Do(d, low, tail.Load(d, x + i)), high), d, out + i);
+}
+
 // A loop with its operands exchanged.
 template <BlockFn kLoop>
 void ExchangedLoop(const BlockArgs& args) {

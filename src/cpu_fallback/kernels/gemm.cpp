@@ -332,7 +332,7 @@ void Gemm::Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, Th
   const GemmTile tile = HWY_DYNAMIC_DISPATCH(FindTile)(type);
   const int64_t row_tasks = CeilDiv(p.m, rows_), column_tasks = CeilDiv(p.n, columns_);
   const int64_t max_depth = std::min(p.k, kGemmDepth);
-  const double task_time = static_cast<double>(rows_ * columns_) * static_cast<double>(p.k) / 20;  // ns
+  const double task_time = static_cast<double>(rows_ * columns_) * static_cast<double>(p.k) / kProductsPerNanosecond;
   pool.ParallelItems(batches_ * row_tasks * column_tasks, task_time, [&](int64_t begin, int64_t end, int worker) {
     std::byte* memory = scratch + worker * worker_bytes_;
     std::byte* packed_lhs = memory;

@@ -23,6 +23,9 @@ struct GemmProblem {
   ElementType accumulate_type = ElementType::kF32;
 };
 
+// What our own loops make of a problem's m n k products, about, on one thread.
+inline constexpr double kProductsPerNanosecond = 20;
+
 inline int64_t BatchCount(const GemmProblem& p) {
   int64_t out = 1;
   for (int64_t d : p.batch) out *= d;

@@ -12,7 +12,6 @@ namespace krafla::cpu {
 
 namespace {
 constexpr int64_t kMostNarrow = 16, kLeastShared = 16, kRowsTogether = 24, kPanelVectors = 3;
-constexpr double kProductsPerNanosecond = 20;
 }  // namespace
 
 bool SharedProduct::Takes(const GemmProblem& p) {
