@@ -81,10 +81,10 @@ ENTRY main {
   }
 }
 
-// The largest array that what is needed for the result is made of, but for parameters, and the bytes that all-gathers
-// give.
+// The largest array that what is needed for the result is made of, but for parameters, the bytes that all-gathers give,
+// and those that all collectives give.
 struct Largest {
-  int64_t elements = 0, gathered = 0;
+  int64_t elements = 0, gathered = 0, moved = 0;
 };
 Largest LargestOf(const std::string& text) {
   Largest out;
@@ -99,6 +99,7 @@ Largest LargestOf(const std::string& text) {
     if (!i->shape().IsArray() || i->opcode() == Opcode::kParameter) continue;
     out.elements = std::max(out.elements, i->shape().element_count());
     if (i->opcode() == Opcode::kAllGather) out.gathered += i->shape().byte_size();
+    if (HasTrait(i->opcode(), op_trait::kCollective)) out.moved += i->shape().byte_size();
   }
   return out;
 }
@@ -163,6 +164,60 @@ ENTRY main {
 })");
   EXPECT_EQ(of.gathered, 0);
   EXPECT_LE(of.elements, (64 / 4 + 2) * 16 * 4);
+}
+
+// A cut that moves to another dimension, from a mesh to one dimension, and to other devices: each device gets a block.
+TEST_F(Spmd, CutsMoveWithoutPuttingArraysTogether) {
+  const struct {
+    const char *from, *to;
+    int64_t moved;  // blocks of a quarter
+  } cases[] = {
+      {"{devices=[4,1]<=[4]}", "{devices=[1,4]<=[4]}", 1},
+      {"{devices=[2,2]<=[4]}", "{devices=[4,1]<=[4]}", 1},
+      {"{devices=[4,1]<=[4]}", "{devices=[2,2]<=[4]}", 1},
+      {"{devices=[4,1]<=[4]}", "{devices=[4,1]3,2,1,0}", 1},
+      {"{devices=[2,1,2]<=[4] last_tile_dim_replicate}", "{devices=[4,1]<=[4]}", 0},
+      {"{devices=[4,1]<=[4]}", "{devices=[2,1,2]<=[4] last_tile_dim_replicate}", 2},
+      {"{devices=[2,1,2]<=[4] last_tile_dim_replicate}", "{devices=[1,2,2]<=[4] last_tile_dim_replicate}", 2},
+  };
+  for (const auto& c : cases) {
+    const Largest of = LargestOf(Replaced(Replaced(R"(HloModule m, num_partitions=4
+ENTRY main {
+  x = f32[64,32] parameter(0), sharding=FROM
+  t = f32[64,32] tanh(x)
+  ROOT r = f32[64,32] negate(t), sharding=TO
+})",
+                                                   "FROM", c.from),
+                                          "TO", c.to));
+    EXPECT_EQ(of.moved, c.moved * 64 * 32 * 4 / 4) << c.from << " " << c.to;
+  }
+}
+
+// A sum over devices of which each keeps a block is no sum of everything.
+TEST_F(Spmd, SumsOfBlocksAreScattered) {
+  const Largest of = LargestOf(R"(HloModule m, num_partitions=4
+ENTRY main {
+  x = f32[64,32] parameter(0), sharding={devices=[1,4]<=[4]}
+  w = f32[32,16] parameter(1), sharding={devices=[4,1]<=[4]}
+  ROOT r = f32[64,16] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={devices=[4,1]<=[4]}
+})");
+  EXPECT_EQ(of.moved, 16 * 16 * 4);
+}
+
+// Constants and positions, which cost nothing, do not pull what they are added to into another sharding.
+TEST_F(Spmd, ConstantsFollowTheOthers) {
+  const Largest of = LargestOf(R"(HloModule m, num_partitions=4
+ENTRY main {
+  x = f32[64,32] parameter(0), sharding={devices=[1,4]<=[4]}
+  one = f32[] constant(1)
+  ones = f32[64,32] broadcast(one), dimensions={}
+  i = f32[64,32] iota(), iota_dimension=0
+  a = f32[64,32] add(x, ones)
+  b = f32[64,32] multiply(a, i)
+  ROOT r = f32[64,32] tanh(b), sharding={devices=[4,1]<=[4]}
+})");
+  EXPECT_EQ(of.gathered, 0);
+  EXPECT_EQ(of.moved, 64 * 32 * 4 / 4);
 }
 
 }  // namespace

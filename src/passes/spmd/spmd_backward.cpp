@@ -136,6 +136,7 @@ Result<> Walk::CutBefore(const Instruction& i, const Wanted& wanted, std::vector
   for (std::size_t o = 0; o < operands.size(); ++o) {
     Value& v = operands[o];
     if (v.is_tuple || !v.IsArray() || v.region != region || !v.unreduced.empty()) continue;
+    if (v.IsWhole() && emitter.IsMadeOfNothing(v.local)) continue;  // follows the others
     const std::optional<Splits> cut = OfOperand(i, o, known->second);
     if (!cut) continue;
     Splits dims = v.dims;

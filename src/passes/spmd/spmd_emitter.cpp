@@ -8,9 +8,7 @@
 #include "ir/builder.h"
 
 namespace krafla::spmd {
-namespace {
 
-// Devices by where they lie along all of `splits`: equal numbers, equal places.
 std::vector<int64_t> Places(std::span<const Split> splits, const Region* region, int64_t devices) {
   std::vector<int64_t> out(static_cast<std::size_t>(devices), 0);
   auto add = [&](const Split& s) {
@@ -27,6 +25,8 @@ std::vector<int64_t> Places(std::span<const Split> splits, const Region* region,
   for (const Split& s : splits) add(s);
   return out;
 }
+
+namespace {
 
 std::vector<int64_t> CountEach(const std::vector<int64_t>& places) {
   std::vector<int64_t> out;
@@ -202,7 +202,9 @@ Result<Instruction*> Emitter::Sum(Instruction* partial, const Split& along, std:
   if (computation == nullptr)
     computation = AddBinaryComputation(module_, Opcode::kAdd, Shape::MakeScalar(partial->shape().element_type()));
   KRAFLA_ASSIGN(CollectiveAttributes attributes, Groups(along, dims, region));
-  return Infer(Opcode::kAllReduce, {partial}, std::move(attributes), {computation});
+  KRAFLA_ASSIGN(Instruction * made, Infer(Opcode::kAllReduce, {partial}, std::move(attributes), {computation}));
+  sums_.push_back({made, along});
+  return made;
 }
 
 // Where this device's block begins: one of a table, by the number of the partition.
@@ -248,25 +250,6 @@ Result<Value> Emitter::Unsettle(Value value, const std::vector<Split>& along) {
   KRAFLA_ASSIGN(Instruction * zeros, AddBroadcastScalar(out_, AddConstant(out_, std::move(nothing)), shape.dims()));
   KRAFLA_ASSIGN(value.local, Infer(Opcode::kSelect, {everywhere, value.local, zeros}));
   value.unreduced = along;
-  return value;
-}
-
-Result<Value> Emitter::Reshard(Value value, std::span<const Split> dims) {
-  const auto rank = value.dims.size();
-  for (std::size_t d = 0; d < rank; ++d) {
-    if (value.dims[d].whole() || value.dims[d] == dims[d]) continue;
-    const Split along = value.dims[d];
-    value.dims[d] = Split();
-    KRAFLA_ASSIGN(value.local, Gather(value.local, static_cast<int64_t>(d), along,
-                                      Together(value.dims, value.unreduced), value.region));
-  }
-  std::vector<Split> cut(rank);
-  for (std::size_t d = 0; d < rank; ++d) {
-    if (dims[d].whole() || value.dims[d] == dims[d]) continue;
-    cut[d] = dims[d];
-    value.dims[d] = dims[d];
-  }
-  KRAFLA_ASSIGN(value.local, Cut(value.local, cut));
   return value;
 }
 

@@ -59,8 +59,32 @@ const Region* RegionOf(const Value& value);
 // needs. `region`: within each of its parts.
 bool Covers(std::span<const Split> dims, const Region* region, int64_t devices);
 
+// Devices by where they lie along all of `splits` and in a region: equal numbers, equal places.
+std::vector<int64_t> Places(std::span<const Split> splits, const Region* region, int64_t devices);
+
 // Whether two devices differ in one of `a` exactly where they differ in one of `b`.
 bool SamePlaces(std::span<const Split> a, std::span<const Split> b, int64_t devices);
+
+// What cuts `coarse` into `fine`: fine == Combine(coarse, that). Nothing where no split does.
+std::optional<Split> Finer(const Split& coarse, const Split& fine);
+
+// A step from one sharding of an array to another.
+struct ReshardStep {
+  enum class Kind {
+    kCut,       // dimension `to` is cut by `along` besides
+    kPermute,   // blocks change their devices
+    kAllToAll,  // dimension `to` is cut by `along` besides, and `from` no more
+    kGather,    // dimension `from` is put together along `along`
+  };
+  Kind kind;
+  std::size_t from, to;
+  Split along;
+  std::vector<Split> after;  // how the array is cut then
+};
+// In order. Both shardings cut evenly, and all their blocks are somewhere.
+std::vector<ReshardStep> PlanReshard(const Value& value, std::span<const Split> dims, int64_t devices);
+// The bytes that these steps bring to each device.
+double ReshardBytes(const Value& value, std::span<const Split> dims, int64_t devices);
 
 // What a reshape does to one run of dimensions: [from, from_end) melt and part into [to, to_end), as many elements. A
 // cut goes through along the slowest of each side, the first that is not 1; the end of the run where there is none.
@@ -115,10 +139,20 @@ class Emitter {
   Result<Instruction*> Cut(Instruction* whole, std::span<const Split> dims);
   // Where this device's block of a dimension begins, an s32.
   Result<Instruction*> Offset(const Split& split, int64_t block_size);
+  // The blocks of an array that is cut by `dims` in place of those that devices have (spmd_reshard.cpp).
+  Result<Instruction*> Permute(const Value& value, std::span<const Split> dims);
+  // Cuts dimension `to` by `along` in place of `from`. `others`: what the array is cut by before and after.
+  Result<Instruction*> AllToAll(Instruction* local, std::size_t from, std::size_t to, const Split& along,
+                                std::span<const Split> others, const Region* region);
+  // At the end of the computation: sums of which a device keeps a block are no sums of everything.
+  Result<> ScatterSums();
   // From the device with the block in front of it along `along` to each; `forward` false: from the one behind. Zeros
   // where there is none.
   Result<Instruction*> Shift(Instruction* local, const Split& along, std::span<const Split> others,
                              const Region* region, bool forward);
+  // Whether an array is made of positions, scalars and constants, element by element: any block of it can be made
+  // without the others (spmd_cut.cpp).
+  bool IsMadeOfNothing(const Instruction* i) { return MadeOfNothing(i, 0); }
   // From one device to all.
   Result<Instruction*> Broadcast(Instruction* value, int64_t device);
   // Behind the end of dimension `d` zeros, up to `size`.
@@ -132,7 +166,6 @@ class Emitter {
 
  private:
   Result<CollectiveAttributes> Groups(const Split& along, std::span<const Split> others, const Region* region);
-  // spmd_cut.cpp: whether an array is made of positions, scalars and constants, element by element.
   bool MadeOfNothing(const Instruction* i, int depth);
   // The block of an array, made of the blocks of its operands; null where it has to be cut out of the array.
   Result<Instruction*> Made(Instruction* whole, const Shape& block, std::span<const Split> dims);
@@ -156,6 +189,11 @@ class Emitter {
   };
   std::unordered_map<const Instruction*, std::vector<Block>> blocks_;
   std::unordered_map<const Instruction*, bool> of_nothing_;
+  struct SumOfParts {
+    Instruction* made;
+    Split along;
+  };
+  std::vector<SumOfParts> sums_;
 };
 
 }  // namespace krafla::spmd

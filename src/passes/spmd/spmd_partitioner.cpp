@@ -124,6 +124,7 @@ class Entry {
     emitter.set_origin(old.root());
     KRAFLA_ASSIGN(Instruction * root, Root(*old.root(), std::move(result), emitter));
     made->set_root(root);
+    KRAFLA_TRY(emitter.ScatterSums());
     module_.set_entry(made);
     KRAFLA_TRY(Header(old));
     shardings_.gathers = walk_.channels()->gathers;

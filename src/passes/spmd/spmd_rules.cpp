@@ -61,10 +61,14 @@ class Rule {
   }
 
   // The sharding that most elements have already, with what others add.
-  Splits Common(std::span<const std::size_t> which) const {
+  Splits Common(std::span<const std::size_t> which) {
     std::vector<std::size_t> order(which.begin(), which.end());
-    // Cut the most first, as that is the least work, and the larger of two that are cut alike.
+    // Cut the most first, as that is the least work, and the larger of two that are cut alike; last what any device can
+    // make any block of.
     std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
+      const bool free_a = emitter_.IsMadeOfNothing(operands_[a].local),
+                 free_b = emitter_.IsMadeOfNothing(operands_[b].local);
+      if (free_a != free_b) return free_b;
       const int64_t x = operands_[a].blocks(), y = operands_[b].blocks();
       return x != y ? x > y : Bytes(a) > Bytes(b);
     });

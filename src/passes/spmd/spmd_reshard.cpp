@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// From one sharding of an array to another by what moves least: a device cuts what it has, blocks change their devices,
+// the cut moves from one dimension to another, and only then are blocks put together (XLA: ReshardNoCache,
+// xla/service/spmd/spmd_partitioner.cc).
+#include <algorithm>
+#include <map>
+
+#include "base/index.h"
+#include "ir/builder.h"
+#include "passes/spmd/spmd_emitter.h"
+
+namespace krafla::spmd {
+namespace {
+
+using Splits = std::vector<Split>;
+
+// What is left to be done, step by step.
+class Plan {
+ public:
+  Plan(std::span<const Split> from, std::span<const Split> to, std::span<const Split> unreduced, const Region* region,
+       int64_t devices)
+      : now_(from.begin(), from.end()), to_(to), unreduced_(unreduced), region_(region), devices_(devices) {}
+
+  std::vector<ReshardStep> Make() && {
+    CutMore();
+    Permute();
+    for (std::size_t d = 0; d < now_.size(); ++d) MoveTo(d);
+    for (std::size_t d = 0; d < now_.size(); ++d) {
+      if (now_[d].whole() || now_[d] == to_[d]) continue;
+      if (std::optional<Split> more = Finer(to_[d], now_[d])) Gather(d, std::move(*more), to_[d]);
+      else if (!Finer(now_[d], to_[d])) Gather(d, now_[d], Split());
+    }
+    for (std::size_t d = 0; d < now_.size(); ++d)
+      if (now_[d] != to_[d]) Cut(d, *Finer(now_[d], to_[d]));
+    return std::move(steps_);
+  }
+
+ private:
+  bool MayBe(std::span<const Split> dims) const { return Covers(Together(dims, unreduced_), region_, devices_); }
+
+  void Cut(std::size_t d, Split more) {
+    now_[d] = to_[d];
+    steps_.push_back({ReshardStep::Kind::kCut, d, d, std::move(more), now_});
+  }
+  void Gather(std::size_t d, Split along, Split left) {
+    now_[d] = std::move(left);
+    steps_.push_back({ReshardStep::Kind::kGather, d, d, std::move(along), now_});
+  }
+
+  // What nothing else is cut by.
+  void CutMore() {
+    for (std::size_t d = 0; d < now_.size(); ++d) {
+      if (now_[d] == to_[d]) continue;
+      std::optional<Split> more = Finer(now_[d], to_[d]);
+      if (!more) continue;
+      Splits dims = now_;
+      dims[d] = to_[d];
+      if (MayBe(dims)) Cut(d, std::move(*more));
+    }
+  }
+
+  // As many blocks of each size, on other devices.
+  void Permute() {
+    Splits dims = now_;
+    for (std::size_t d = 0; d < dims.size(); ++d)
+      if (dims[d].count == to_[d].count) dims[d] = to_[d];
+    if (dims == now_ || !MayBe(dims)) return;
+    now_ = std::move(dims);
+    steps_.push_back({ReshardStep::Kind::kPermute, 0, 0, {}, now_});
+  }
+
+  // Dimension `d` is cut by what another one loses.
+  void MoveTo(std::size_t d) {
+    const std::optional<Split> more = now_[d] == to_[d] ? std::nullopt : Finer(now_[d], to_[d]);
+    if (!more) return;
+    for (std::size_t e = 0; e < now_.size(); ++e) {
+      if (e == d || now_[e].whole()) continue;
+      Split between = Combine(to_[e], *more);
+      std::optional<Split> rest = Finer(between, now_[e]);
+      if (!rest) continue;
+      if (!rest->whole()) Gather(e, std::move(*rest), std::move(between));
+      now_[d] = to_[d];
+      now_[e] = to_[e];
+      steps_.push_back({ReshardStep::Kind::kAllToAll, e, d, *more, now_});
+      return;
+    }
+  }
+
+  Splits now_;
+  std::span<const Split> to_, unreduced_;
+  const Region* region_;
+  int64_t devices_;
+  std::vector<ReshardStep> steps_;
+};
+
+}  // namespace
+
+std::optional<Split> Finer(const Split& coarse, const Split& fine) {
+  if (coarse.whole()) return fine;
+  if (fine.whole() || fine.count % coarse.count != 0) return std::nullopt;
+  Split out;
+  out.count = fine.count / coarse.count;
+  for (std::size_t d = 0; d < fine.block.size(); ++d) {
+    if (fine.block[d] / out.count != coarse.block[d]) return std::nullopt;
+    out.block.push_back(static_cast<int32_t>(fine.block[d] % out.count));
+  }
+  return out.whole() ? Split() : out;
+}
+
+std::vector<ReshardStep> PlanReshard(const Value& value, std::span<const Split> dims, int64_t devices) {
+  return Plan(value.dims, dims, value.unreduced, value.region, devices).Make();
+}
+
+double ReshardBytes(const Value& value, std::span<const Split> dims, int64_t devices) {
+  double bytes = static_cast<double>(value.local->shape().byte_size()), out = 0;
+  for (const ReshardStep& step : PlanReshard(value, dims, devices)) {
+    const auto count = static_cast<double>(step.along.count);
+    switch (step.kind) {
+      case ReshardStep::Kind::kCut: bytes /= count; break;
+      case ReshardStep::Kind::kPermute: out += bytes; break;
+      case ReshardStep::Kind::kAllToAll: out += bytes * (count - 1) / count; break;
+      case ReshardStep::Kind::kGather:
+        out += bytes * (count - 1);
+        bytes *= count;
+        break;
+    }
+  }
+  return out;
+}
+
+Result<Value> Emitter::Reshard(Value value, std::span<const Split> dims) {
+  for (ReshardStep& step : PlanReshard(value, dims, module_.num_partitions)) {
+    Splits others = Together(step.after, value.unreduced);
+    switch (step.kind) {
+      case ReshardStep::Kind::kCut: {
+        Splits cut(value.dims.size());
+        cut[step.to] = step.along;
+        KRAFLA_ASSIGN(value.local, Cut(value.local, cut));
+        break;
+      }
+      case ReshardStep::Kind::kPermute: {
+        KRAFLA_ASSIGN(value.local, Permute(value, step.after));
+        break;
+      }
+      case ReshardStep::Kind::kAllToAll: {
+        others[step.to] = value.dims[step.to];
+        KRAFLA_ASSIGN(value.local, AllToAll(value.local, step.from, step.to, step.along, others, value.region));
+        break;
+      }
+      case ReshardStep::Kind::kGather: {
+        KRAFLA_ASSIGN(value.local,
+                      Gather(value.local, static_cast<int64_t>(step.from), step.along, others, value.region));
+        break;
+      }
+    }
+    value.dims = std::move(step.after);
+  }
+  return value;
+}
+
+Result<Instruction*> Emitter::Permute(const Value& value, std::span<const Split> dims) {
+  const int64_t devices = module_.num_partitions;
+  const std::vector<int64_t> shared = Places(value.unreduced, value.region, devices);
+  // Who has a block, and who wants it, of the devices with the same part of a sum.
+  using Place = std::vector<int32_t>;
+  std::map<std::pair<int64_t, Place>, std::pair<std::vector<int64_t>, std::vector<int64_t>>> blocks;
+  const auto block_of = [](std::span<const Split> splits, int64_t device) {
+    Place out;
+    for (const Split& s : splits) out.push_back(s.of(device));
+    return out;
+  };
+  CollectiveAttributes attributes;
+  attributes.channel_id = channels_.next++;
+  for (int64_t d = 0; d < devices; ++d) {
+    Place has = block_of(value.dims, d), wants = block_of(dims, d);
+    if (has == wants) {
+      attributes.source_target_pairs.emplace_back(d, d);
+      continue;
+    }
+    blocks[{shared[At(d)], std::move(has)}].first.push_back(d);
+    blocks[{shared[At(d)], std::move(wants)}].second.push_back(d);
+  }
+  for (const auto& [block, ends] : blocks) {
+    if (ends.first.size() != ends.second.size())
+      return InvalidArgument("The shardings of a program leave {} devices with a block of an array that {} need.",
+                             ends.first.size(), ends.second.size());
+    for (std::size_t n = 0; n < ends.first.size(); ++n)
+      attributes.source_target_pairs.emplace_back(ends.first[n], ends.second[n]);
+  }
+  return Infer(Opcode::kCollectivePermute, {value.local}, std::move(attributes));
+}
+
+Result<Instruction*> Emitter::AllToAll(Instruction* local, std::size_t from, std::size_t to, const Split& along,
+                                       std::span<const Split> others, const Region* region) {
+  const Dims& block = local->shape().dims();
+  // One block for each device, side by side in a dimension of their own.
+  Dims apart, mapped, moved, together(block);
+  for (std::size_t d = 0; d < block.size(); ++d) {
+    if (d == to) apart.push_back(along.count);
+    apart.push_back(d == to ? block[d] / along.count : block[d]);
+  }
+  KRAFLA_ASSIGN(CollectiveAttributes attributes, Groups(along, others, region));
+  attributes.dimension = static_cast<int64_t>(to);
+  KRAFLA_ASSIGN(Instruction * made, AddReshape(out_, local, apart));
+  KRAFLA_ASSIGN(made, Infer(Opcode::kAllToAll, {made}, std::move(attributes)));
+  // Each device's goes in front of the rows that it has a block of.
+  for (std::size_t d = 0; d < block.size(); ++d) {
+    if (d == from) moved.push_back(static_cast<int64_t>(to));
+    moved.push_back(static_cast<int64_t>(d < to ? d : d + 1));
+  }
+  KRAFLA_ASSIGN(made, AddTranspose(out_, made, std::move(moved)));
+  together[from] *= along.count;
+  together[to] /= along.count;
+  return AddReshape(out_, made, together);
+}
+
+// An all-reduce of which devices keep nothing but a block each is a reduce-scatter.
+Result<> Emitter::ScatterSums() {
+  for (const SumOfParts& sum : sums_) {
+    const auto known = blocks_.find(sum.made);
+    if (known == blocks_.end() || known->second.size() != 1 || sum.made->users().size() != 1) continue;
+    const Block& block = known->second[0];
+    if (sum.made->users()[0] != block.made || block.made->opcode() != Opcode::kDynamicSlice) continue;
+    std::optional<std::size_t> cut;
+    bool one = true;
+    for (std::size_t d = 0; d < block.dims.size(); ++d) {
+      if (block.dims[d].whole()) continue;
+      one = one && !cut && block.dims[d] == sum.along;
+      cut = d;
+    }
+    if (!one || !cut) continue;
+    CollectiveAttributes attributes = sum.made->attr<CollectiveAttributes>();
+    attributes.channel_id = channels_.next++;
+    attributes.dimension = static_cast<int64_t>(*cut);
+    Instruction* made = out_.Add(Opcode::kReduceScatter, block.made->shape(), {sum.made->operand(0)},
+                                 std::move(attributes), {sum.made->called(0)});
+    block.made->ReplaceAllUsesWith(made);
+  }
+  sums_.clear();
+  return out_.SortTopologically();
+}
+
+}  // namespace krafla::spmd
