@@ -204,6 +204,46 @@ ENTRY main {
   EXPECT_EQ(of.moved, 16 * 16 * 4);
 }
 
+// Of a product over a mesh the operands are put together along one axis each, not one of them whole.
+TEST_F(Spmd, ADotTakesTheCutsThatMoveLeast) {
+  const Largest of = LargestOf(R"(HloModule m, num_partitions=4
+ENTRY main {
+  a = f32[64,64] parameter(0), sharding={devices=[2,2]<=[4]}
+  b = f32[64,64] parameter(1), sharding={devices=[2,2]<=[4]}
+  ROOT r = f32[64,64] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={devices=[2,2]<=[4]}
+})");
+  EXPECT_EQ(of.gathered, 2 * 32 * 64 * 4);
+  EXPECT_EQ(of.moved, of.gathered);
+}
+
+// The place of a maximum along a dimension that is cut: the devices tell each other their candidates.
+TEST_F(Spmd, PlacesOfMaximaAreFoundInBlocks) {
+  const Largest of = LargestOf(R"(HloModule m, num_partitions=4
+larger { a = f32[] parameter(0)
+  i = s32[] parameter(1)
+  b = f32[] parameter(2)
+  j = s32[] parameter(3)
+  c = pred[] compare(a, b), direction=GT
+  n = pred[] compare(a, a), direction=NE
+  first = pred[] or(c, n)
+  e = pred[] compare(a, b), direction=EQ
+  l = pred[] compare(i, j), direction=LT
+  tie = pred[] and(e, l)
+  keep = pred[] or(first, tie)
+  x = f32[] select(first, a, b)
+  y = s32[] select(keep, i, j)
+  ROOT r = (f32[], s32[]) tuple(x, y) }
+ENTRY main {
+  x = f32[8,4096] parameter(0), sharding={devices=[1,4]<=[4]}
+  at = s32[8,4096] iota(), iota_dimension=1
+  low = f32[] constant(-inf)
+  zero = s32[] constant(0)
+  m = (f32[8], s32[8]) reduce(x, at, low, zero), dimensions={1}, to_apply=larger
+  ROOT r = s32[8] get-tuple-element(m), index=1
+})");
+  EXPECT_EQ(of.moved, 2 * 8 * 4 * 4);
+}
+
 // Constants and positions, which cost nothing, do not pull what they are added to into another sharding.
 TEST_F(Spmd, ConstantsFollowTheOthers) {
   const Largest of = LargestOf(R"(HloModule m, num_partitions=4

@@ -489,7 +489,8 @@ ENTRY main {{
     return (*executable)->result_shardings()[0];
   };
   EXPECT_EQ(shardings("84"), "{devices=[2,1,2]<=[4] last_tile_dim_replicate}");
-  EXPECT_EQ(shardings("88"), "{devices=[2,1,2]<=[4] last_tile_dim_replicate}");
+  // A device has half of `b`, and a quarter of `a`, which is less to bring.
+  EXPECT_EQ(shardings("88"), "{devices=[1,2,2]<=[4] last_tile_dim_replicate}");
   EXPECT_EQ(shardings("48"), "{devices=[1,2,2]<=[4] last_tile_dim_replicate}");
 }
 

@@ -169,19 +169,33 @@ Result<CollectiveAttributes> Emitter::Groups(const Split& along, std::span<const
   return out;
 }
 
-Result<Instruction*> Emitter::Gather(Instruction* local, int64_t d, const Split& along, std::span<const Split> others,
-                                     const Region* region) {
-  KRAFLA_ASSIGN(CollectiveAttributes attributes, Groups(along, others, region));
-  attributes.dimension = d;
-  channels_.gathers.push_back(*attributes.channel_id);
+Result<Instruction*> Emitter::AllGather(Instruction* local, CollectiveAttributes attributes) {
   KRAFLA_ASSIGN(Shape shape, [&]() -> Result<Shape> {
     Dims dims = local->shape().dims();
-    dims[static_cast<std::size_t>(d)] *= along.count;  // a dimension of the whole program, but for padding
+    // A dimension of the whole program, but for padding.
+    dims[static_cast<std::size_t>(*attributes.dimension)] *= std::ssize(attributes.replica_groups[0]);
     return Shape::MakeArray(local->shape().element_type(), dims);
   }());
   Instruction* made = out_.Add(Opcode::kAllGather, std::move(shape), {local}, std::move(attributes));
   SayOrigin(made);
   return made;
+}
+
+Result<Instruction*> Emitter::Gather(Instruction* local, int64_t d, const Split& along, std::span<const Split> others,
+                                     const Region* region) {
+  KRAFLA_ASSIGN(CollectiveAttributes attributes, Groups(along, others, region));
+  attributes.dimension = d;
+  channels_.gathers.push_back(*attributes.channel_id);
+  return AllGather(local, std::move(attributes));
+}
+
+Result<Instruction*> Emitter::SideBySide(const Value& value, const Split& along) {
+  KRAFLA_ASSIGN(CollectiveAttributes attributes, Groups(along, value.dims, value.region));
+  attributes.dimension = 0;
+  Dims dims{1};
+  for (const int64_t d : value.local->shape().dims()) dims.push_back(d);
+  KRAFLA_ASSIGN(Instruction * one, AddReshape(out_, value.local, dims));
+  return AllGather(one, std::move(attributes));
 }
 
 Result<Instruction*> Emitter::Shift(Instruction* local, const Split& along, std::span<const Split> others,

@@ -83,8 +83,9 @@ struct ReshardStep {
 };
 // In order. Both shardings cut evenly, and all their blocks are somewhere.
 std::vector<ReshardStep> PlanReshard(const Value& value, std::span<const Split> dims, int64_t devices);
-// The bytes that these steps bring to each device.
+// The bytes that these steps bring to each device; of a block of `bytes`, which need not be there.
 double ReshardBytes(const Value& value, std::span<const Split> dims, int64_t devices);
+double ReshardBytes(const Value& value, std::span<const Split> dims, int64_t devices, double bytes);
 
 // What a reshape does to one run of dimensions: [from, from_end) melt and part into [to, to_end), as many elements. A
 // cut goes through along the slowest of each side, the first that is not 1; the end of the run where there is none.
@@ -135,6 +136,8 @@ class Emitter {
   // Puts the blocks of dimension `d` together.
   Result<Instruction*> Gather(Instruction* local, int64_t d, const Split& along, std::span<const Split> others,
                               const Region* region);
+  // The arrays of the devices that differ in `along`, in a new first dimension.
+  Result<Instruction*> SideBySide(const Value& value, const Split& along);
   // The blocks that this device has of a whole array (spmd_cut.cpp).
   Result<Instruction*> Cut(Instruction* whole, std::span<const Split> dims);
   // Where this device's block of a dimension begins, an s32.
@@ -165,6 +168,7 @@ class Emitter {
   Result<Value> TakeApartWhole(Instruction* instruction, const Region* region);
 
  private:
+  Result<Instruction*> AllGather(Instruction* local, CollectiveAttributes attributes);
   Result<CollectiveAttributes> Groups(const Split& along, std::span<const Split> others, const Region* region);
   bool MadeOfNothing(const Instruction* i, int depth);
   // The block of an array, made of the blocks of its operands; null where it has to be cut out of the array.

@@ -112,7 +112,10 @@ std::vector<ReshardStep> PlanReshard(const Value& value, std::span<const Split> 
 }
 
 double ReshardBytes(const Value& value, std::span<const Split> dims, int64_t devices) {
-  double bytes = static_cast<double>(value.local->shape().byte_size()), out = 0;
+  return ReshardBytes(value, dims, devices, static_cast<double>(value.local->shape().byte_size()));
+}
+double ReshardBytes(const Value& value, std::span<const Split> dims, int64_t devices, double bytes) {
+  double out = 0;
   for (const ReshardStep& step : PlanReshard(value, dims, devices)) {
     const auto count = static_cast<double>(step.along.count);
     switch (step.kind) {

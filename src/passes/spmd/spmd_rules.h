@@ -10,11 +10,24 @@
 
 namespace krafla::spmd {
 
+// What is wanted of a result.
+struct Wishes {
+  std::vector<Split> parts;  // a sum over the devices along these is left to who needs it
+  std::vector<Split> cut;    // how all that reads an array cuts it; empty where nobody says it, or not all alike
+};
+
 // `operands`: arrays of one region. Nothing where the operation has no rule, or no operand is cut:
-// then it is done on whole arrays. The results have one sharding each. A sum over the devices along
-// `parts` is left to who needs it.
+// then it is done on whole arrays. The results have one sharding each.
 Result<std::optional<Value>> DoByBlocks(const Instruction& instruction, std::span<const Value> operands,
-                                        const Region* region, const std::vector<Split>& parts, Emitter& emitter);
+                                        const Region* region, const Wishes& wishes, Emitter& emitter);
+
+// The rules by families of operations; the same as DoByBlocks, of operations that are theirs.
+using BlockRule = Result<std::optional<Value>>(const Instruction& instruction, std::span<const Value> operands,
+                                               const Region* region, const Wishes& wishes, Emitter& emitter);
+BlockRule DotInBlocks;
+BlockRule GatherInBlocks;
+BlockRule ScatterInBlocks;
+BlockRule ReduceInBlocks;
 
 // A gather of rows along a dimension that is cut. Nothing where it is none, or where putting the table together is
 // less.

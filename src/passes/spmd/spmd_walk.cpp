@@ -5,7 +5,6 @@
 
 #include "ir/builder.h"
 #include "passes/spmd/spmd_parts.h"
-#include "passes/spmd/spmd_rules.h"
 
 namespace krafla::spmd {
 
@@ -85,10 +84,11 @@ Result<Value> Walk::Step(const Instruction& i, Scope& scope) {
     }
   }
   KRAFLA_TRY(CutBefore(i, scope.wanted, operands, region, emitter));
-  return Plain(i, std::move(operands), region, emitter);
+  return Plain(i, std::move(operands), region, scope.wanted, emitter);
 }
 
-Result<Value> Walk::Plain(const Instruction& i, std::vector<Value> operands, const Region* region, Emitter& emitter) {
+Result<Value> Walk::Plain(const Instruction& i, std::vector<Value> operands, const Region* region, const Wanted& wanted,
+                          Emitter& emitter) {
   for (Value& v : operands) { KRAFLA_ASSIGN(v, InRegion(std::move(v), region, emitter)); }
   // Parts of a sum become parts of another: as in a region where each device works for itself.
   if (const std::vector<Split> parts = PartsThrough(i, operands); !parts.empty()) {
@@ -105,14 +105,16 @@ Result<Value> Walk::Plain(const Instruction& i, std::vector<Value> operands, con
     }
   }
   for (Value& v : operands) { KRAFLA_ASSIGN(v, emitter.Settle(std::move(v))); }
-  KRAFLA_ASSIGN(const std::vector<Split> wanted, PartsWanted(i));
-  return OnBlocks(i, std::move(operands), region, wanted, emitter);
+  Wishes wishes;
+  KRAFLA_ASSIGN(wishes.parts, PartsWanted(i));
+  if (const auto known = wanted.find(&i); known != wanted.end()) wishes.cut = known->second;
+  return OnBlocks(i, std::move(operands), region, wishes, emitter);
 }
 
 Result<Value> Walk::OnBlocks(const Instruction& i, std::vector<Value> operands, const Region* region,
-                             const std::vector<Split>& parts, Emitter& emitter) {
+                             const Wishes& wishes, Emitter& emitter) {
   if (std::ranges::none_of(operands, [](const Value& v) { return v.is_tuple; })) {
-    KRAFLA_ASSIGN(std::optional<Value> by_blocks, DoByBlocks(i, operands, region, parts, emitter));
+    KRAFLA_ASSIGN(std::optional<Value> by_blocks, DoByBlocks(i, operands, region, wishes, emitter));
     if (by_blocks) return std::move(*by_blocks);
   }
   std::vector<Instruction*> whole;

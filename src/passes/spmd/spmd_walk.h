@@ -12,6 +12,7 @@
 #include "ir/sdy_sharding.h"
 #include "passes/pipeline.h"
 #include "passes/spmd/spmd_emitter.h"
+#include "passes/spmd/spmd_rules.h"
 
 namespace krafla::spmd {
 
@@ -43,10 +44,11 @@ class Walk {
   };
 
   Result<Value> Step(const Instruction& i, Scope& scope);
-  Result<Value> Plain(const Instruction& i, std::vector<Value> operands, const Region* region, Emitter& emitter);
-  // By blocks where there is a rule for it, else on whole arrays. `parts`: see DoByBlocks.
-  Result<Value> OnBlocks(const Instruction& i, std::vector<Value> operands, const Region* region,
-                         const std::vector<Split>& parts, Emitter& emitter);
+  Result<Value> Plain(const Instruction& i, std::vector<Value> operands, const Region* region, const Wanted& wanted,
+                      Emitter& emitter);
+  // By blocks where there is a rule for it, else on whole arrays.
+  Result<Value> OnBlocks(const Instruction& i, std::vector<Value> operands, const Region* region, const Wishes& wishes,
+                         Emitter& emitter);
   Result<Value> Barrier(const Instruction& i, std::vector<Value> operands, Emitter& emitter);
 
   // spmd_backward.cpp
