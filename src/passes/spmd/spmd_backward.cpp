@@ -13,8 +13,6 @@ namespace {
 
 using Splits = std::vector<Split>;
 
-bool Holds(const Dims& list, int64_t d) { return std::ranges::find(list, d) != list.end(); }
-
 Splits OfDotOperand(const Instruction& i, std::size_t o, std::span<const Split> dims) {
   const auto& a = i.attr<DotAttributes>();
   const Dims *batch[2] = {&a.lhs_batch, &a.rhs_batch}, *contracting[2] = {&a.lhs_contracting, &a.rhs_contracting};

@@ -55,6 +55,82 @@ Result<Value> Walk::StateOf(const Computation& body, Value init, const Region* r
   return init;
 }
 
+namespace {
+
+// What a loop does with an element of its state that no turn changes, where all that it does is to read slices.
+struct SlicesRead {
+  std::vector<bool> whole;  // by dimension: all slices have all of it
+  int64_t bytes = 0;        // of the largest slice
+};
+
+// Adds what `value` is read by, in called computations too, but for `root`. False where that is more than slices.
+bool AddSlices(const Instruction& value, const Instruction* root, int depth, SlicesRead& out) {
+  constexpr int kMostCalls = 8;
+  const Dims& dims = value.shape().dims();
+  for (const Instruction* user : value.users()) {
+    if (user == root) continue;
+    if (user->opcode() == Opcode::kCall && depth < kMostCalls) {
+      for (const Instruction* p : user->called(0)->parameters())
+        if (user->operand(static_cast<std::size_t>(p->attr<ParameterAttributes>().number)) == &value &&
+            (p == user->called(0)->root() || !AddSlices(*p, nullptr, depth + 1, out)))
+          return false;
+      continue;
+    }
+    if (user->opcode() != Opcode::kDynamicSlice || user->operand(0) != &value) return false;
+    for (std::size_t d = 0; d < dims.size(); ++d)
+      if (user->shape().dims()[d] != dims[d]) out.whole[d] = false;
+    out.bytes = std::max(out.bytes, user->shape().byte_size());
+  }
+  return true;
+}
+
+std::optional<SlicesRead> SlicesOf(const Computation& body, std::size_t element) {
+  const Instruction* root = body.root();
+  if (root->opcode() != Opcode::kTuple || body.parameters().size() != 1 || element >= root->operand_count())
+    return std::nullopt;
+  const Instruction* parameter = body.parameters()[0];
+  const auto is_element = [&](const Instruction* i) {
+    return i->opcode() == Opcode::kGetTupleElement && i->operand(0) == parameter &&
+           i->attr<TupleIndexAttributes>().index == static_cast<int64_t>(element);
+  };
+  if (!is_element(root->operand(element))) return std::nullopt;
+  SlicesRead out;
+  out.whole.resize(root->operand(element)->shape().dims().size(), true);
+  for (const Instruction* state : parameter->users()) {
+    if (state->opcode() != Opcode::kGetTupleElement) return std::nullopt;
+    if (!is_element(state)) continue;
+    for (std::size_t o = 0; o < root->operand_count(); ++o)
+      if (o != element && root->operand(o) == state) return std::nullopt;
+    if (!AddSlices(*state, root, 0, out)) return std::nullopt;
+  }
+  return out.bytes > 0 ? std::optional(std::move(out)) : std::nullopt;
+}
+
+}  // namespace
+
+// An array of which each turn reads some rows, cut along these, would be asked for in each turn. Cut along another
+// dimension it is moved once. Where there is none, small rows are put together: a question takes longer than they do.
+Result<Value> Walk::RowsAtHand(const Computation& body, Value init, Emitter& emitter) {
+  constexpr int64_t kSmall = 64 << 10;
+  if (!init.is_tuple) return init;
+  for (std::size_t k = 0; k < init.elements.size(); ++k) {
+    Value& v = init.elements[k];
+    if (!v.IsArray() || v.IsWhole() || !v.unreduced.empty()) continue;
+    const std::optional<SlicesRead> read = SlicesOf(body, k);
+    if (!read || read->whole.size() != v.dims.size()) continue;
+    std::vector<Split> dims = v.dims;
+    bool moves = true;
+    Dims sizes = v.local->shape().dims();
+    for (std::size_t d = 0; d < dims.size(); ++d) sizes[d] *= v.dims[d].count;
+    for (std::size_t d = 0; d < dims.size(); ++d)
+      if (!read->whole[d] && !dims[d].whole()) moves = MoveAway(dims, d, sizes, read->whole) && moves;
+    if (dims == v.dims || (!moves && read->bytes > kSmall)) continue;
+    KRAFLA_ASSIGN(v, emitter.Reshard(std::move(v), dims));
+    init.local = nullptr;
+  }
+  return init;
+}
+
 // A computation that a loop or a conditional calls, on its way to what it is on one device.
 class Walk::Called {
  public:
@@ -93,6 +169,7 @@ class Walk::Called {
 Result<Value> Walk::While(const Instruction& i, Value init, const Region* region, Emitter& emitter) {
   // The state keeps the sharding that it starts with, sums in parts among it.
   KRAFLA_ASSIGN(init, InRegion(std::move(init), region, emitter));
+  KRAFLA_ASSIGN(init, RowsAtHand(*i.called(1), std::move(init), emitter));
   KRAFLA_ASSIGN(init, StateOf(*i.called(1), std::move(init), region, emitter));
   KRAFLA_ASSIGN(Instruction * state, emitter.Materialize(init));
   Computation* parts[2] = {nullptr, nullptr};

@@ -3,6 +3,7 @@
 // and how a value is resharded.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -43,6 +44,7 @@ struct Value {
   bool IsWhole() const;
   int64_t blocks() const;
 };
+inline bool Holds(const Dims& list, int64_t d) { return std::ranges::find(list, d) != list.end(); }
 std::vector<Split> WholeDims(int64_t rank);
 bool AnyCut(std::span<const Split> dims);
 // The block of `shape` that a device has, in its layout; `dims` may be of the first dimensions only.
@@ -86,6 +88,10 @@ std::vector<ReshardStep> PlanReshard(const Value& value, std::span<const Split> 
 // The bytes that these steps bring to each device; of a block of `bytes`, which need not be there.
 double ReshardBytes(const Value& value, std::span<const Split> dims, int64_t devices);
 double ReshardBytes(const Value& value, std::span<const Split> dims, int64_t devices, double bytes);
+
+// Dimension `d` becomes whole, and cut in its place the largest of those of `sizes` that are `free` and whole: a device
+// gets a block for a block then, and not everything. False where there is none, or nothing is cut.
+bool MoveAway(std::vector<Split>& dims, std::size_t d, const Dims& sizes, const std::vector<bool>& free);
 
 // What a reshape does to one run of dimensions: [from, from_end) melt and part into [to, to_end), as many elements. A
 // cut goes through along the slowest of each side, the first that is not 1; the end of the run where there is none.
@@ -193,6 +199,11 @@ class Emitter {
   };
   std::unordered_map<const Instruction*, std::vector<Block>> blocks_;
   std::unordered_map<const Instruction*, bool> of_nothing_;
+  struct Resharded {
+    std::vector<Split> from, to;
+    Instruction* made;
+  };
+  std::unordered_map<const Instruction*, std::vector<Resharded>> resharded_;
   struct SumOfParts {
     Instruction* made;
     Split along;

@@ -4,6 +4,7 @@
 // xla/service/spmd/spmd_partitioner.cc).
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/index.h"
 #include "ir/builder.h"
@@ -131,7 +132,26 @@ double ReshardBytes(const Value& value, std::span<const Split> dims, int64_t dev
   return out;
 }
 
+bool MoveAway(std::vector<Split>& dims, std::size_t d, const Dims& sizes, const std::vector<bool>& free) {
+  Split split = std::exchange(dims[d], Split());
+  if (split.whole()) return false;
+  std::optional<std::size_t> to;
+  for (std::size_t e = 0; e < dims.size(); ++e)
+    if (free[e] && dims[e].whole() && sizes[e] % split.count == 0 && sizes[e] > 0 && (!to || sizes[e] > sizes[*to]))
+      to = e;
+  if (to) dims[*to] = std::move(split);
+  return to.has_value();
+}
+
 Result<Value> Emitter::Reshard(Value value, std::span<const Split> dims) {
+  const Instruction* before = value.local;
+  for (const Resharded& known : resharded_[before])
+    if (known.from == value.dims && std::ranges::equal(known.to, dims)) {
+      value.local = known.made;
+      value.dims = known.to;
+      return value;
+    }
+  Splits from = value.dims;
   for (ReshardStep& step : PlanReshard(value, dims, module_.num_partitions)) {
     Splits others = Together(step.after, value.unreduced);
     switch (step.kind) {
@@ -158,6 +178,7 @@ Result<Value> Emitter::Reshard(Value value, std::span<const Split> dims) {
     }
     value.dims = std::move(step.after);
   }
+  resharded_[before].push_back({std::move(from), value.dims, value.local});
   return value;
 }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <numeric>
 
 #include "base/index.h"
 #include "ir/builder.h"
@@ -116,10 +115,12 @@ class PlainRule : public Rule {
   }
 
   Out Concatenate() {
-    std::vector<std::size_t> arrays(operands_.size());
-    std::iota(arrays.begin(), arrays.end(), std::size_t{0});
+    const std::vector<std::size_t> arrays = FirstOperands(operands_.size());
     Splits dims = Common(arrays);
-    dims[At(i_.attr<DimensionsAttributes>().dimensions[0])] = Split();
+    const std::size_t along = At(i_.attr<DimensionsAttributes>().dimensions[0]);
+    std::vector<bool> alone(dims.size(), true);
+    alone[along] = false;
+    MoveAway(dims, along, i_.shape().dims(), alone);
     if (!AnyCut(dims)) return std::nullopt;
     std::vector<Instruction*> made;
     for (std::size_t o : arrays) {
@@ -219,7 +220,7 @@ class PlainRule : public Rule {
     }
     Splits dims = Common(arrays);
     for (std::size_t d = 0; d < dims.size(); ++d)
-      if (!alone[d]) dims[d] = Split();
+      if (!alone[d]) MoveAway(dims, d, shape->dims(), alone);
     if (!AnyCut(dims)) return std::nullopt;
     if (auto* s = std::get_if<SliceAttributes>(&attributes))
       for (std::size_t d = 0; d < dims.size(); ++d) s->limits[d] /= dims[d].count;
@@ -255,6 +256,10 @@ Result<std::optional<Value>> DoByBlocks(const Instruction& instruction, std::spa
   if (op == Opcode::kReduce) return ReduceInBlocks(instruction, operands, region, wishes, emitter);
   if (op == Opcode::kGather) return GatherInBlocks(instruction, operands, region, wishes, emitter);
   if (op == Opcode::kScatter) return ScatterInBlocks(instruction, operands, region, wishes, emitter);
+  if (op == Opcode::kDynamicSlice || op == Opcode::kDynamicUpdateSlice) {
+    KRAFLA_ASSIGN(std::optional<Value> rows, DynamicSliceInBlocks(instruction, operands, region, wishes, emitter));
+    if (rows) return rows;
+  }
   if (op == Opcode::kConvolution || op == Opcode::kReduceWindow) {
     KRAFLA_ASSIGN(std::optional<Value> windows, WindowsInBlocks(instruction, operands, region, emitter));
     if (windows) return windows;

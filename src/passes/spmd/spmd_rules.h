@@ -28,11 +28,9 @@ BlockRule DotInBlocks;
 BlockRule GatherInBlocks;
 BlockRule ScatterInBlocks;
 BlockRule ReduceInBlocks;
+// Over dimensions that are cut, and not read or written whole; nothing where there is none.
+BlockRule DynamicSliceInBlocks;
 
-// A gather of rows along a dimension that is cut. Nothing where it is none, or where putting the table together is
-// less.
-Result<std::optional<Value>> LookUpInBlocks(const Instruction& gather, std::span<const Value> operands,
-                                            const Region* region, Emitter& emitter);
 // A convolution or a reduce-window over a dimension that is cut, where all blocks read equally far past their ends.
 Result<std::optional<Value>> WindowsInBlocks(const Instruction& instruction, std::span<const Value> operands,
                                              const Region* region, Emitter& emitter);

@@ -63,6 +63,8 @@ class Walk {
   class Called;
   Result<Value> Call(const Instruction& i, std::vector<Value> operands, Scope& scope);
   Result<Value> While(const Instruction& i, Value init, const Region* region, Emitter& emitter);
+  // The state with arrays that no turn changes where turns read their rows without asking other devices.
+  Result<Value> RowsAtHand(const Computation& body, Value init, Emitter& emitter);
   // The state as a loop starts with it.
   Result<Value> StateOf(const Computation& body, Value init, const Region* region, Emitter& emitter);
   Result<Value> Conditional(const Instruction& i, std::vector<Value> operands, const Region* region, Emitter& emitter);
