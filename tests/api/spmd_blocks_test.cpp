@@ -5,6 +5,7 @@
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "ir/sharding.h"
 #include "passes/pipeline.h"
+#include "passes/rewrite.h"
 #include "passes/spmd/spmd_partitioner.h"
 #include "spmd_fixture.h"
 
@@ -258,6 +259,89 @@ ENTRY main {
 })");
   EXPECT_EQ(of.gathered, 0);
   EXPECT_EQ(of.moved, 64 * 32 * 4 / 4);
+}
+
+// A cache whose positions are spread over devices: a token is written where it belongs and read by who has it.
+TEST_F(Spmd, RowsOfACutArrayAreWrittenAndReadWhereTheyLie) {
+  const Largest of = LargestOf(R"(HloModule m, num_partitions=4
+ENTRY main {
+  cache = f32[2,1024,16] parameter(0), sharding={devices=[1,4,1]<=[4]}
+  row = f32[2,1,16] parameter(1), sharding={replicated}
+  at = s32[] parameter(2), sharding={replicated}
+  zero = s32[] constant(0)
+  written = f32[2,1024,16] dynamic-update-slice(cache, row, zero, at, zero)
+  read = f32[2,1,16] dynamic-slice(cache, zero, at, zero), dynamic_slice_sizes={2,1,16}
+  ROOT r = (f32[2,1024,16], f32[2,1,16]) tuple(written, read), sharding={{devices=[1,4,1]<=[4]}, {replicated}}
+})");
+  EXPECT_EQ(of.elements, 2 * 256 * 16);
+  EXPECT_EQ(of.moved, 2 * 16 * 4);
+}
+
+// What each turn of a loop reads rows of is cut along another dimension before it starts.
+TEST_F(Spmd, RowsOfALoopAreAtHand) {
+  auto module = ParseHloText(R"(HloModule m, num_partitions=4
+row { x = f32[64,32] parameter(0)
+  i = s32[] parameter(1)
+  zero = s32[] constant(0)
+  r = f32[1,32] dynamic-slice(x, i, zero), dynamic_slice_sizes={1,32}
+  ROOT v = f32[32] reshape(r) }
+turn { s = (s32[], f32[32], f32[64,32]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  sum = f32[32] get-tuple-element(s), index=1
+  x = f32[64,32] get-tuple-element(s), index=2
+  v = f32[32] call(x, i), to_apply=row
+  more = f32[32] add(sum, v)
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  ROOT r = (s32[], f32[32], f32[64,32]) tuple(next, more, x) }
+goes_on { s = (s32[], f32[32], f32[64,32]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(64)
+  ROOT go = pred[] compare(i, n), direction=LT }
+ENTRY main {
+  x = f32[64,32] parameter(0), sharding={devices=[4,1]<=[4]}
+  zero = s32[] constant(0)
+  nothing = f32[] constant(0)
+  none = f32[32] broadcast(nothing), dimensions={}
+  start = (s32[], f32[32], f32[64,32]) tuple(zero, none, x)
+  loop = (s32[], f32[32], f32[64,32]) while(start), condition=goes_on, body=turn
+  ROOT r = f32[32] get-tuple-element(loop), index=1
+})",
+                             "test");
+  ASSERT_TRUE(module) << module.error().message();
+  ASSERT_TRUE(PartitionModule(**module));
+  for (const Computation* c : ReachableComputations(**module))
+    for (const auto& i : c->instructions())
+      if (HasTrait(i->opcode(), op_trait::kCollective)) { EXPECT_EQ(c, (*module)->entry()) << i->name(); }
+}
+
+// The gradients of a convolution and of a pool over a dimension that is cut.
+TEST_F(Spmd, GradientsOfWindowsStayInBlocks) {
+  const Largest of = LargestOf(R"(HloModule m, num_partitions=4
+sum { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b) }
+ge { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = pred[] compare(a, b), direction=GE }
+ENTRY main {
+  x = f32[2,64,16,4] parameter(0), sharding={devices=[1,4,1,1]<=[4]}
+  dy = f32[2,64,16,8] parameter(1), sharding={devices=[1,4,1,1]<=[4]}
+  k = f32[3,3,8,4] parameter(2), sharding={replicated}
+  one = f32[] constant(1)
+  k4 = f32[2,2,4,4] broadcast(one), dimensions={}
+  dz = f32[2,32,8,4] parameter(3), sharding={devices=[1,4,1,1]<=[4]}
+  zero = f32[] constant(0)
+  dk = f32[4,3,3,8] convolution(x, dy), window={size=64x16 pad=1_1x1_1}, dim_labels=f01b_i01o->b01f
+  dx = f32[2,64,16,4] convolution(dy, k), window={size=3x3 pad=1_1x1_1 rhs_reversal=1x1}, dim_labels=b01f_01io->b01f
+  up = f32[2,64,16,4] convolution(dz, k4), window={size=2x2 pad=1_1x1_1 lhs_dilate=2x2}, dim_labels=b01f_01io->b01f
+  ds = f32[2,64,16,4] select-and-scatter(x, dz, zero), window={size=1x2x2x1 stride=1x2x2x1}, select=ge, scatter=sum
+  all = f32[2,64,16,4] add(dx, up)
+  every = f32[2,64,16,4] add(all, ds)
+  ROOT r = (f32[4,3,3,8], f32[2,64,16,4]) tuple(dk, every), sharding={{replicated}, {devices=[1,4,1,1]<=[4]}}
+})");
+  EXPECT_EQ(of.gathered, 0);
+  EXPECT_LE(of.elements, 2 * (64 / 4 + 2) * 16 * 8);
 }
 
 }  // namespace

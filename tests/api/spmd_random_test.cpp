@@ -45,6 +45,12 @@ class Maker {
     return Format(
         "HloModule m, num_partitions={}\n"
         "sum {{ a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT r = f32[] add(a, b) }}\n"
+        "second {{ a = f32[] parameter(0)\n ROOT b = f32[] parameter(1) }}\n"
+        "less {{ a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT r = pred[] compare(a, b), direction=LT }}\n"
+        "larger {{ a = f32[] parameter(0)\n i = f32[] parameter(1)\n b = f32[] parameter(2)\n"
+        "  j = f32[] parameter(3)\n g = pred[] compare(a, b), direction=GT\n e = pred[] compare(a, b), direction=EQ\n"
+        "  l = pred[] compare(i, j), direction=LT\n t = pred[] and(e, l)\n k = pred[] or(g, t)\n"
+        "  x = f32[] select(g, a, b)\n y = f32[] select(k, i, j)\n ROOT r = (f32[], f32[]) tuple(x, y) }}\n"
         "ENTRY e {{\n  lo = f32[] constant(-4)\n  hi = f32[] constant(4)\n  zero = f32[] constant(0)\n{}\n}}\n",
         sharded ? 4 : 1, lines_);
   }
@@ -81,10 +87,21 @@ class Maker {
     return Format("{{devices=[{}{}]<=[4]{}}}", tile, rest ? ",2" : "", rest ? " last_tile_dim_replicate" : "");
   }
 
+  // Where a slice begins, before or behind the array's ends too.
+  std::string Starts(const SpmdSizes& dims) {
+    std::string out;
+    for (const int64_t d : dims) {
+      const std::string name = Format("at{}.{}", values_.size(), lines_.size());
+      lines_ += Format("  {} = s32[] constant({})\n", name, static_cast<int64_t>(random_() % (d + 4)) - 2);
+      out += ", " + name;
+    }
+    return out;
+  }
+
   void Step() {
     const std::size_t n = Any();
     const SpmdSizes dims = values_[n];
-    switch (random_() % 10) {
+    switch (random_() % 18) {
       case 0: return Add(dims, Format("custom-call({}), custom_call_target=\"Sharding\"", Name(n)), true);
       case 1:
         for (std::size_t m = 0; m < values_.size(); ++m)
@@ -137,6 +154,104 @@ class Maker {
         twice[d] *= 2;
         if (twice[d] > 64) return Add(dims, Format("abs({})", Name(n)));
         return Add(std::move(twice), Format("concatenate({0}, {0}), dimensions={{{1}}}", Name(n), d));
+      }
+      case 9: {  // the places of the largest
+        const std::size_t d = random_() % dims.size();
+        SpmdSizes rest = dims;
+        rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(d));
+        if (rest.empty()) return Add(dims, Format("negate({})", Name(n)));
+        const std::size_t k = values_.size();
+        lines_ += Format("  i{} = {} iota(), iota_dimension={}\n", k, TypeOf(dims), d);
+        lines_ += Format(
+            "  low{0} = f32[] constant(-inf)\n  m{0} = ({1}, {1}) reduce({2}, i{0}, low{0}, zero), "
+            "dimensions={{{3}}}, to_apply=larger\n",
+            k, TypeOf(rest), Name(n), d);
+        return Add(std::move(rest), Format("get-tuple-element(m{}), index={}", k, random_() % 2));
+      }
+      case 10: {  // rows written at a place that may be outside
+        const std::size_t m = Any();
+        if (values_[m].size() != dims.size()) return Add(dims, Format("negate({})", Name(n)));
+        SpmdSizes sizes = values_[m];
+        std::string cut, types;
+        for (std::size_t d = 0; d < dims.size(); ++d) {
+          sizes[d] = std::min(sizes[d], 1 + static_cast<int64_t>(random_()) % dims[d]);
+          if (random_() % 2 == 0) sizes[d] = std::min(values_[m][d], dims[d]);
+          cut += Format("{}[0:{}]", cut.empty() ? "" : ", ", sizes[d]);
+        }
+        const std::size_t k = values_.size();
+        lines_ += Format("  up{} = {} slice({}), slice={{{}}}\n", k, TypeOf(sizes), Name(m), cut);
+        const std::string at = Starts(dims);
+        return Add(dims, Format("dynamic-update-slice({}, up{}{})", Name(n), k, at));
+      }
+      case 11: {
+        SpmdSizes sizes = dims;
+        const std::size_t d = random_() % dims.size();
+        sizes[d] = 1 + static_cast<int64_t>(random_()) % dims[d];
+        std::string said;
+        for (const int64_t size : sizes) said += (said.empty() ? "" : ",") + std::to_string(size);
+        const std::string at = Starts(dims);
+        return Add(std::move(sizes), Format("dynamic-slice({}{}), dynamic_slice_sizes={{{}}}", Name(n), at, said));
+      }
+      case 12: {  // rows written by numbers, one of which is outside
+        if (dims.size() != 2 || dims[0] < 4) return Add(dims, Format("negate({})", Name(n)));
+        const std::size_t k = values_.size();
+        const bool adds = random_() % 2 == 0;
+        lines_ += Format("  i{0} = s32[4,1] constant({{{{{1}}}, {{-3}}, {{{2}}}, {{{3}}}}})\n", k, dims[0] - 1,
+                         random_() % 2, 2);
+        lines_ += Format("  up{0} = {1} iota(), iota_dimension={2}\n", k, TypeOf({4, dims[1]}), random_() % 2);
+        return Clamped(dims, Format("scatter({}, i{}, up{}), update_window_dims={{1}}, inserted_window_dims={{0}}, "
+                                    "scatter_dims_to_operand_dims={{0}}, index_vector_dim=1, to_apply={}",
+                                    Name(n), k, k, adds ? "sum" : "second"));
+      }
+      case 13: {  // elements by numbers of all dimensions
+        if (dims.size() != 2) return Add(dims, Format("negate({})", Name(n)));
+        const std::size_t k = values_.size();
+        lines_ += Format("  i{} = s32[4,2] constant({{{{{}, 1}}, {{-2, 0}}, {{0, {}}}, {{1, 99}}}})\n", k,
+                         random_() % dims[0], dims[1] - 1);
+        return Add({4}, Format("gather({}, i{}), offset_dims={{}}, collapsed_slice_dims={{0,1}}, "
+                               "start_index_map={{0,1}}, index_vector_dim=1, slice_sizes={{1,1}}",
+                               Name(n), k));
+      }
+      case 14: {
+        const std::size_t d = random_() % dims.size();
+        return Add(dims, Format("sort({}), dimensions={{{}}}, to_apply=less", Name(n), d));
+      }
+      case 15: {  // sums of all before, and of windows with steps
+        const std::size_t d = random_() % dims.size();
+        std::string size, pad;
+        for (std::size_t e = 0; e < dims.size(); ++e) {
+          size += Format("{}{}", size.empty() ? "" : "x", e == d ? dims[d] : 1);
+          pad += Format("{}{}_0", pad.empty() ? "" : "x", e == d ? dims[d] - 1 : 0);
+        }
+        return Clamped(dims,
+                       Format("reduce-window({}, zero), window={{size={} pad={}}}, to_apply=sum", Name(n), size, pad));
+      }
+      case 16: {
+        SpmdSizes padded = dims;
+        std::string pad;
+        for (std::size_t d = 0; d < dims.size(); ++d) {
+          const int64_t low = random_() % 3, high = random_() % 4, between = random_() % 5 == 0;
+          padded[d] += low + high + between * (dims[d] - 1);
+          if (padded[d] > 64) return Add(dims, Format("abs({})", Name(n)));
+          pad += Format("{}{}_{}_{}", pad.empty() ? "" : "x", low, high, between);
+        }
+        return Add(std::move(padded), Format("pad({}, hi), padding={}", Name(n), pad));
+      }
+      case 17: {  // turned by some rows
+        const std::size_t d = random_() % dims.size();
+        if (dims[d] < 2) return Add(dims, Format("negate({})", Name(n)));
+        const int64_t by = 1 + static_cast<int64_t>(random_()) % (dims[d] - 1);
+        const std::size_t k = values_.size();
+        SpmdSizes front = dims, back = dims;
+        front[d] = by, back[d] = dims[d] - by;
+        std::string of_front, of_back;
+        for (std::size_t e = 0; e < dims.size(); ++e) {
+          of_front += Format("{}[{}:{}]", e == 0 ? "" : ", ", e == d ? dims[d] - by : 0, dims[e]);
+          of_back += Format("{}[0:{}]", e == 0 ? "" : ", ", e == d ? dims[d] - by : dims[e]);
+        }
+        lines_ += Format("  front{0} = {1} slice({2}), slice={{{3}}}\n  back{0} = {4} slice({2}), slice={{{5}}}\n", k,
+                         TypeOf(front), Name(n), of_front, TypeOf(back), of_back);
+        return Add(dims, Format("concatenate(front{0}, back{0}), dimensions={{{1}}}", k, d));
       }
       default: {
         if (dims[0] < 2) return Add(dims, Format("negate({})", Name(n)));
@@ -195,7 +310,7 @@ class SpmdRandom : public Spmd {
 
 TEST_F(SpmdRandom, GiveWhatOneDeviceGives) {
   int64_t cut = 0;
-  for (uint32_t seed = 1; seed <= 60; ++seed) {
+  for (uint32_t seed = 1; seed <= 250; ++seed) {
     const std::string alone = Maker(seed).Text(false), sharded = Maker(seed).Text(true);
     SCOPED_TRACE(Format("seed {}\n{}", seed, sharded));
     auto module = ParseHloText(alone, "test");
@@ -216,7 +331,7 @@ TEST_F(SpmdRandom, GiveWhatOneDeviceGives) {
             << "result " << r << " of device " << d << " " << shardings[r];
       }
   }
-  EXPECT_GT(cut, 300);
+  EXPECT_GT(cut, 1200);
 }
 
 // Minus zeros, NaNs and all widths come through, and indices past the ends are those at the ends.

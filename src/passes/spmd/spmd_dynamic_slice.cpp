@@ -55,8 +55,8 @@ class DynamicSliceRule : public Rule {
     KRAFLA_ASSIGN(Instruction * mask, AllOf(within, rows->shape().dims()));
     std::vector<Instruction*> read{block};
     read.insert(read.end(), starts.begin(), starts.end());
-    KRAFLA_ASSIGN(Instruction * old, emitter_.Infer(Opcode::kDynamicSlice, std::move(read),
-                                                    DynamicSliceAttributes{rows->shape().dims()}));
+    KRAFLA_ASSIGN(Instruction * old,
+                  emitter_.Infer(Opcode::kDynamicSlice, std::move(read), DynamicSliceAttributes{rows->shape().dims()}));
     KRAFLA_ASSIGN(rows, emitter_.Infer(Opcode::kSelect, {mask, rows, old}));
     std::vector<Instruction*> written{block, rows};
     written.insert(written.end(), starts.begin(), starts.end());

@@ -60,8 +60,8 @@ class IndexedRule : public Rule {
       // Along a batch dimension the table may be what is cut.
       const auto it = std::ranges::find(a.start_indices_batching_dims, batch_in[n]);
       if (it != a.start_indices_batching_dims.end()) {
-        const auto t = At(
-            a.operand_batching_dims[static_cast<std::size_t>(it - a.start_indices_batching_dims.begin())]);
+        const auto t =
+            At(a.operand_batching_dims[static_cast<std::size_t>(it - a.start_indices_batching_dims.begin())]);
         place(out, operands_[0].dims[t]);
         of_table[t] = out;
       }

@@ -21,8 +21,8 @@ Result<Instruction*> Clamped(Emitter& emitter, Instruction* value, int64_t low, 
 // 0 <= value < end, element by element.
 Result<Instruction*> IsWithin(Emitter& emitter, Instruction* value, int64_t end);
 
-// Of each element the one of the device that `found` it, which one does of those that differ in `along`: minus zeros and
-// NaNs come through as they are. `found`: of the dimensions of `elements`.
+// Of each element the one of the device that `found` it, which one does of those that differ in `along`: minus zeros
+// and NaNs come through as they are. `found`: of the dimensions of `elements`.
 Result<Instruction*> MergedBits(Emitter& emitter, Instruction* elements, Instruction* found, const Split& along,
                                 std::span<const Split> dims, const Region* region);
 

@@ -165,6 +165,15 @@ class PlainRule : public Rule {
     return Finish(std::move(made), std::move(batch));
   }
 
+  // Whether the windows of a select-and-scatter along a dimension lie side by side, and none in two blocks.
+  bool StaysInBlocks(const WindowDim& w, std::size_t d) const {
+    WindowDim side_by_side;
+    side_by_side.size = side_by_side.stride = w.size;
+    const int64_t input = i_.operand(0)->shape().dims()[d], windows = i_.operand(1)->shape().dims()[d];
+    return w == side_by_side && input == windows * w.size && windows % operands_[0].dims[d].count == 0 &&
+           windows % operands_[1].dims[d].count == 0;
+  }
+
   // Operations that leave some dimensions alone: those may be cut, in all arrays alike.
   Out Along() {
     std::vector<std::size_t> arrays;
@@ -205,7 +214,7 @@ class PlainRule : public Rule {
     } else if (op == Opcode::kSelectAndScatter) {
       first(2);
       const Window& window = i_.attr<WindowAttributes>().window;
-      for (std::size_t d = 0; d < alone.size(); ++d) alone[d] = window[d] == WindowDim();
+      for (std::size_t d = 0; d < alone.size(); ++d) alone[d] = window[d] == WindowDim() || StaysInBlocks(window[d], d);
     } else if (op == Opcode::kFft) {
       first(1);
       for (int64_t d = rank - i_.attr<FftAttributes>().length.ssize(); d < rank; ++d) alone[At(d)] = false;

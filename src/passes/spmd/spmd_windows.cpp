@@ -14,20 +14,26 @@ namespace {
 
 using Splits = std::vector<Split>;
 
-// What a device's block of the result reads: `before` rows in front of its own block and `after` behind it. Fewer than
-// none: the first or last rows of its block are not read.
+// What a device's windows read: its own block, `before` rows in front of it and `after` behind it, and of that no more
+// than the padding leaves.
 struct Halo {
   int64_t before = 0, after = 0;
+  int64_t padding_low = 0, padding_high = 0;
 };
 
-// The same for all blocks, where each window moves on by as many rows as a result has blocks of input: then the block
-// of the result begins where that of the input does.
-std::optional<Halo> HaloOf(const WindowDim& w, int64_t input, int64_t result, const Split& split) {
-  if (w.base_dilation != 1 || input % split.count != 0 || result % split.count != 0 || input != result * w.stride)
-    return std::nullopt;
-  const int64_t block = input / split.count, reach = (w.size - 1) * w.window_dilation + 1;
-  const Halo out{w.padding_low, reach - w.stride - w.padding_low};
-  if (std::max(out.before, out.after) > block || std::min(out.before, out.after) < -block) return std::nullopt;
+// Of `windows` windows over blocks of `block` rows: the same for all blocks, as each device's windows begin where its
+// block does but for the padding.
+std::optional<Halo> HaloOf(const WindowDim& w, int64_t block, int64_t windows) {
+  // From the first row of the own block on, in steps of the input with its rows laid apart.
+  const int64_t apart = w.base_dilation, first = -w.padding_low,
+                last = (windows - 1) * w.stride + (w.size - 1) * w.window_dilation + first;
+  Halo out;
+  if (first < 0) out.before = (-first + apart - 1) / apart;
+  if (last >= 0) out.after = std::max<int64_t>(last / apart - (block - 1), 0);
+  if (windows < 1 || last < 0 || std::max(out.before, out.after) > block) return std::nullopt;
+  const int64_t rows = (out.before + block + out.after - 1) * apart + 1;
+  out.padding_low = -(first + out.before * apart);
+  out.padding_high = last - first + 1 - rows - out.padding_low;
   return out;
 }
 
@@ -47,14 +53,27 @@ class WindowBlocks {
     Splits in = WholeDims(input.rank()), out = WholeDims(made.rank());
     window_ = a.window;
     in[At(a.input_batch)] = out[At(a.output_batch)] = operands_[0].dims[At(a.input_batch)];
-    for (std::size_t d = 0; d < window_.size(); ++d) Take(a.input_spatial[d], a.output_spatial[d], window_[d], in, out);
+    Splits of_kernel = WholeDims(made.rank());
+    Split along;
+    for (std::size_t d = 0; d < window_.size(); ++d) {
+      const Split& split = operands_[0].dims[At(a.input_spatial[d])];
+      if (split.whole() || operands_[1].dims[At(a.kernel_spatial[d])] != split) {
+        Take(a.input_spatial[d], a.output_spatial[d], window_[d], in, out);
+      } else if (TakePart(a.input_spatial[d], made.dim(a.output_spatial[d]), window_[d])) {
+        in[At(a.input_spatial[d])] = of_kernel[At(a.kernel_spatial[d])] = split;
+        along = Combine(along, split);
+      }
+    }
     if (halos_.empty() || !Covers(in, region_, devices_)) return std::nullopt;
     KRAFLA_ASSIGN(Value x, emitter_.Reshard(operands_[0], in));
     for (const Cut& cut : halos_) { KRAFLA_ASSIGN(x, WithHalo(std::move(x), cut, nullptr)); }
-    KRAFLA_ASSIGN(Value kernel, emitter_.Whole(operands_[1]));
+    KRAFLA_ASSIGN(Value kernel, emitter_.Reshard(operands_[1], of_kernel));
     ConvolutionAttributes local = a;
     local.window = window_;
-    return Made({x.local, kernel.local}, std::move(out), std::move(local));
+    KRAFLA_ASSIGN(std::optional<Value> result, Made({x.local, kernel.local}, std::move(out), std::move(local)));
+    if (along.whole()) return result;
+    KRAFLA_ASSIGN(result->local, emitter_.Sum(result->local, along, result->dims, region_));
+    return result;
   }
 
   Result<std::optional<Value>> ReduceWindow() {
@@ -88,12 +107,32 @@ class WindowBlocks {
   void Take(int64_t from, int64_t to, WindowDim& w, Splits& in, Splits& out) {
     const Split& split = operands_[0].dims[At(from)];
     if (split.whole()) return;
-    const std::optional<Halo> halo = HaloOf(w, i_.operand(0)->shape().dim(from), i_.shape().dim(to), split);
+    const int64_t input = i_.operand(0)->shape().dim(from), made = i_.shape().dim(to);
+    // The blocks of both begin together.
+    if (input % split.count != 0 || made % split.count != 0 || input * w.base_dilation != made * w.stride) return;
+    const std::optional<Halo> halo = HaloOf(w, input / split.count, made / split.count);
     if (!halo) return;
     in[At(from)] = out[At(to)] = split;
     halos_.push_back({from, *halo});
-    w.padding_low = std::min<int64_t>(halo->before, 0);
-    w.padding_high = std::min<int64_t>(halo->after, 0);
+    w.padding_low = halo->padding_low;
+    w.padding_high = halo->padding_high;
+  }
+
+  // Each device has a part of the window, over its part of the input, and gets a part of the sum: the gradient of a
+  // kernel.
+  bool TakePart(int64_t from, int64_t windows, WindowDim& w) {
+    const int64_t count = operands_[0].dims[At(from)].count, block = i_.operand(0)->shape().dim(from) / count;
+    WindowDim part = w;
+    part.size /= count;
+    if (w.reversal || i_.shape().element_type() == ElementType::kPred ||
+        part.size * w.window_dilation != block * w.base_dilation)
+      return false;
+    const std::optional<Halo> halo = HaloOf(part, block, windows);
+    if (!halo) return false;
+    part.padding_low = halo->padding_low, part.padding_high = halo->padding_high;
+    w = part;
+    halos_.push_back({from, *halo});
+    return true;
   }
 
   // Rows of the block in front of (`forward`), or behind, the device's own.
