@@ -344,5 +344,22 @@ ENTRY main {
   EXPECT_LE(of.elements, 2 * (64 / 4 + 2) * 16 * 8);
 }
 
+// Rotations and borders bring a device the rows that it has not, over a mesh too; every second row brings none.
+TEST_F(Spmd, RowsThatMoveALittleAreSent) {
+  const Largest of = LargestOf(R"(HloModule m, num_partitions=4
+ENTRY main {
+  x = f32[64,32] parameter(0), sharding={devices=[2,2]<=[4]}
+  zero = f32[] constant(0)
+  last = f32[1,32] slice(x), slice={[63:64], [0:32]}
+  rest = f32[63,32] slice(x), slice={[0:63], [0:32]}
+  rolled = f32[64,32] concatenate(last, rest), dimensions={0}
+  padded = f32[64,36] pad(rolled, zero), padding=0_0x2_2
+  second = f32[32,36] slice(padded), slice={[1:64:2], [0:36]}
+  ROOT r = f32[32,36] negate(second), sharding={devices=[2,2]<=[4]}
+})");
+  EXPECT_EQ(of.gathered, 0);
+  EXPECT_EQ(of.moved, 16 * 4);
+}
+
 }  // namespace
 }  // namespace krafla

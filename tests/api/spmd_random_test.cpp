@@ -256,9 +256,19 @@ class Maker {
       default: {
         if (dims[0] < 2) return Add(dims, Format("negate({})", Name(n)));
         SpmdSizes half = dims;
-        half[0] /= 2;
         std::string slice;
-        for (const int64_t h : half) slice += Format("{}[0:{}]", slice.empty() ? "" : ", ", h);
+        const std::size_t d = random_() % 2 == 0 ? 0 : random_() % dims.size();
+        const uint32_t form = random_() % 4;  // the first half, every second, any from somewhere
+        for (std::size_t e = 0; e < dims.size(); ++e) {
+          int64_t from = 0, to = dims[e], step = 1;
+          if (e == d && dims[e] > 1) {
+            if (form == 0) to = dims[e] / 2;
+            else if (form == 1) from = random_() % 2, step = 2;
+            else from = static_cast<int64_t>(random_()) % to, step = 1 + random_() % 3;
+          }
+          half[e] = (to - from + step - 1) / step;
+          slice += Format("{}[{}:{}:{}]", slice.empty() ? "" : ", ", from, to, step);
+        }
         return Add(std::move(half), Format("slice({}), slice={{{}}}", Name(n), slice));
       }
     }

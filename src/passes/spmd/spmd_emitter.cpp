@@ -198,17 +198,25 @@ Result<Instruction*> Emitter::SideBySide(const Value& value, const Split& along)
   return AllGather(one, std::move(attributes));
 }
 
-Result<Instruction*> Emitter::Shift(Instruction* local, const Split& along, std::span<const Split> others,
-                                    const Region* region, bool forward) {
+Result<Instruction*> Emitter::Send(Instruction* local, const Split& along, std::span<const Split> others,
+                                   const Region* region, std::span<const std::pair<int64_t, int64_t>> blocks) {
   KRAFLA_ASSIGN(const CollectiveAttributes groups, Groups(along, others, region));
   CollectiveAttributes attributes;
   attributes.channel_id = groups.channel_id;
   for (const std::vector<int64_t>& group : groups.replica_groups) {
     if (group[0] >= module_.num_partitions) break;  // of another replica: pairs are of partitions, in each
-    for (std::size_t b = 0; b + 1 < group.size(); ++b)
-      attributes.source_target_pairs.emplace_back(group[forward ? b : b + 1], group[forward ? b + 1 : b]);
+    for (const auto& [from, to] : blocks)
+      attributes.source_target_pairs.emplace_back(group[static_cast<std::size_t>(from)],
+                                                  group[static_cast<std::size_t>(to)]);
   }
   return Infer(Opcode::kCollectivePermute, {local}, std::move(attributes));
+}
+
+Result<Instruction*> Emitter::Shift(Instruction* local, const Split& along, std::span<const Split> others,
+                                    const Region* region, bool forward) {
+  std::vector<std::pair<int64_t, int64_t>> blocks;
+  for (int64_t b = 0; b + 1 < along.count; ++b) blocks.emplace_back(forward ? b : b + 1, forward ? b + 1 : b);
+  return Send(local, along, others, region, blocks);
 }
 
 Result<Instruction*> Emitter::Sum(Instruction* partial, const Split& along, std::span<const Split> dims,
@@ -221,25 +229,33 @@ Result<Instruction*> Emitter::Sum(Instruction* partial, const Split& along, std:
   return made;
 }
 
-// Where this device's block begins: one of a table, by the number of the partition.
+// Where this device's block begins.
 Result<Instruction*> Emitter::Offset(const Split& split, int64_t block_size) {
   for (const KnownOffset& known : offsets_)
     if (known.block_size == block_size && known.split == split) return known.offset;
-  if (partition_id_ == nullptr) { KRAFLA_ASSIGN(partition_id_, Infer(Opcode::kPartitionId, {})); }
   if (split.count > std::numeric_limits<int32_t>::max() / std::max<int64_t>(block_size, 1))
     return Unimplemented("A dimension of {} elements that is cut into {} blocks is too large to partition.",
                          block_size * split.count, split.count);
+  std::vector<int64_t> starts;
+  for (int64_t b = 0; b < split.count; ++b) starts.push_back(b * block_size);
+  KRAFLA_ASSIGN(Instruction * offset, NumberOf(split, starts));
+  offsets_.push_back({split, block_size, offset});
+  return offset;
+}
+
+// One of a table, by the number of the partition.
+Result<Instruction*> Emitter::NumberOf(const Split& split, std::span<const int64_t> of_block) {
+  if (partition_id_ == nullptr) { KRAFLA_ASSIGN(partition_id_, Infer(Opcode::kPartitionId, {})); }
   const int64_t devices = module_.num_partitions;
-  std::vector<int32_t> starts;
-  for (int64_t d = 0; d < devices; ++d) starts.push_back(static_cast<int32_t>(split.of(d) * block_size));
+  std::vector<int32_t> numbers;
+  for (int64_t d = 0; d < devices; ++d)
+    numbers.push_back(static_cast<int32_t>(of_block[static_cast<std::size_t>(split.of(d))]));
   KRAFLA_ASSIGN(Shape shape, Shape::MakeArray(ElementType::kS32, Dims{devices}));
-  KRAFLA_ASSIGN(Literal table, Literal::FromBytes(shape, std::as_bytes(std::span(starts))));
+  KRAFLA_ASSIGN(Literal table, Literal::FromBytes(shape, std::as_bytes(std::span(numbers))));
   Instruction* constant = AddConstant(out_, std::move(table));
   KRAFLA_ASSIGN(Instruction * one,
                 Infer(Opcode::kDynamicSlice, {constant, partition_id_}, DynamicSliceAttributes{Dims{1}}));
-  KRAFLA_ASSIGN(Instruction * offset, AddReshape(out_, one, Dims{}));
-  offsets_.push_back({split, block_size, offset});
-  return offset;
+  return AddReshape(out_, one, Dims{});
 }
 
 Result<Value> Emitter::Settle(Value value) {

@@ -155,6 +155,11 @@ class Emitter {
                                 std::span<const Split> others, const Region* region);
   // At the end of the computation: sums of which a device keeps a block are no sums of everything.
   Result<> ScatterSums();
+  // The number that `of_block` has for this device's block, an s32; of numbers below 0 any.
+  Result<Instruction*> NumberOf(const Split& split, std::span<const int64_t> of_block);
+  // From devices with some blocks along `along` to those with others, by pairs of blocks; zeros to who gets nothing.
+  Result<Instruction*> Send(Instruction* local, const Split& along, std::span<const Split> others, const Region* region,
+                            std::span<const std::pair<int64_t, int64_t>> blocks);
   // From the device with the block in front of it along `along` to each; `forward` false: from the one behind. Zeros
   // where there is none.
   Result<Instruction*> Shift(Instruction* local, const Split& along, std::span<const Split> others,

@@ -165,6 +165,13 @@ class PlainRule : public Rule {
     return Finish(std::move(made), std::move(batch));
   }
 
+  // Whether a slice takes one of `step` elements of dimension `d` from the first to the last, and as many of each
+  // block.
+  bool EachHas(int64_t d, int64_t step) const {
+    const int64_t size = i_.operand(0)->shape().dim(d);
+    return size == step * i_.shape().dim(d) && size / operands_[0].dims[At(d)].count % step == 0;
+  }
+
   // Whether the windows of a select-and-scatter along a dimension lie side by side, and none in two blocks.
   bool StaysInBlocks(const WindowDim& w, std::size_t d) const {
     WindowDim side_by_side;
@@ -190,11 +197,13 @@ class PlainRule : public Rule {
       first(1);
       const auto& s = i_.attr<SliceAttributes>();
       for (int64_t d = 0; d < rank; ++d)
-        alone[At(d)] = s.starts[At(d)] == 0 && s.limits[At(d)] == shape->dim(d) && s.strides[At(d)] == 1;
+        alone[At(d)] = s.starts[At(d)] < s.strides[At(d)] && EachHas(d, s.strides[At(d)]);
     } else if (op == Opcode::kPad) {
       first(1);
       const auto& p = i_.attr<PadAttributes>();
-      for (std::size_t d = 0; d < alone.size(); ++d) alone[d] = p.low[d] == 0 && p.high[d] == 0 && p.interior[d] == 0;
+      // As many between two as at both ends.
+      for (std::size_t d = 0; d < alone.size(); ++d)
+        alone[d] = p.low[d] >= 0 && p.high[d] >= 0 && p.low[d] + p.high[d] == p.interior[d];
     } else if (op == Opcode::kReverse) {
       first(1);
     } else if (op == Opcode::kDynamicSlice) {
@@ -228,11 +237,19 @@ class PlainRule : public Rule {
       return std::nullopt;
     }
     Splits dims = Common(arrays);
+    // Cut from here on only where each block has its part of all arrays, whatever their number.
+    std::vector<bool> free = alone;
+    for (std::size_t d = 0; d < free.size(); ++d) {
+      for (const std::size_t o : arrays) free[d] = free[d] && i_.operand(o)->shape().dims()[d] == shape->dims()[d];
+      if (i_.shape().IsArray() && i_.shape().rank() == rank)
+        free[d] = free[d] && i_.shape().dims()[d] == shape->dims()[d];
+    }
     for (std::size_t d = 0; d < dims.size(); ++d)
-      if (!alone[d]) MoveAway(dims, d, shape->dims(), alone);
+      if (!alone[d]) MoveAway(dims, d, shape->dims(), free);
     if (!AnyCut(dims)) return std::nullopt;
     if (auto* s = std::get_if<SliceAttributes>(&attributes))
-      for (std::size_t d = 0; d < dims.size(); ++d) s->limits[d] /= dims[d].count;
+      for (std::size_t d = 0; d < dims.size(); ++d)
+        if (alone[d]) s->limits[d] = shape->dims()[d] / dims[d].count;
     if (auto* s = std::get_if<DynamicSliceAttributes>(&attributes))
       for (std::size_t d = 0; d < dims.size(); ++d) s->slice_sizes[d] /= dims[d].count;
     std::vector<Instruction*> made;

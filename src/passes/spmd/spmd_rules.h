@@ -3,6 +3,7 @@
 // out.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -34,5 +35,12 @@ BlockRule DynamicSliceInBlocks;
 // A convolution or a reduce-window over a dimension that is cut, where all blocks read equally far past their ends.
 Result<std::optional<Value>> WindowsInBlocks(const Instruction& instruction, std::span<const Value> operands,
                                              const Region* region, Emitter& emitter);
+
+// How the values around an instruction have come out; null where there is none.
+using ValueOf = std::function<const Value*(const Instruction*)>;
+// A slice, pad or concatenation, also of each other, along a dimension that is cut, where devices need few rows of
+// others. Nothing where they need more, or it is none.
+Result<std::optional<Value>> MoveRows(const Instruction& instruction, const ValueOf& value_of, const Region* region,
+                                      Emitter& emitter);
 
 }  // namespace krafla::spmd

@@ -83,6 +83,12 @@ Result<Value> Walk::Step(const Instruction& i, Scope& scope) {
       scope.values.at(i.operand(o)) = operands[o];
     }
   }
+  const ValueOf value_of = [&](const Instruction* of) {
+    const auto known = scope.values.find(of);
+    return known == scope.values.end() ? nullptr : &known->second;
+  };
+  KRAFLA_ASSIGN(std::optional<Value> moved, MoveRows(i, value_of, region, emitter));
+  if (moved) return std::move(*moved);
   KRAFLA_TRY(CutBefore(i, scope.wanted, operands, region, emitter));
   return Plain(i, std::move(operands), region, scope.wanted, emitter);
 }
