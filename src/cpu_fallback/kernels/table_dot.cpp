@@ -297,7 +297,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace krafla::cpu {
 
-TableDotFn FindTableDot(ElementType scales, TableKind kind, TableForm form) {
+TableDotFn FindTableDot([[maybe_unused]] ElementType scales, [[maybe_unused]] TableKind kind,
+                        [[maybe_unused]] TableForm form) {
 #if HWY_TARGETS & HWY_AVX3_ZEN4
   static const bool has_tables = (hwy::SupportedTargets() & HWY_AVX3) != 0 && __builtin_cpu_supports("avx512bf16") &&
                                  __builtin_cpu_supports("avx512vbmi2");
