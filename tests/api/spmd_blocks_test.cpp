@@ -361,5 +361,72 @@ ENTRY main {
   EXPECT_EQ(of.moved, 16 * 4);
 }
 
+// A pad in a function of its own, as JAX writes it, and a slice of it.
+TEST_F(Spmd, RowsAreSentThroughCalls) {
+  const Largest of = LargestOf(R"(HloModule m, num_partitions=4
+pad { x = f32[64,8] parameter(0)
+  i = s32[] parameter(1)
+  v = f32[] convert(i)
+  ROOT r = f32[67,8] pad(x, v), padding=3_0x0_0 }
+ENTRY main {
+  x = f32[64,8] parameter(0), sharding={devices=[4,1]<=[4]}
+  one = s32[] constant(1)
+  p = f32[67,8] call(x, one), to_apply=pad
+  s = f32[64,8] slice(p), slice={[0:64], [0:8]}
+  ROOT r = f32[64,8] add(s, x), sharding={devices=[4,1]<=[4]}
+})");
+  EXPECT_EQ(of.moved, 3 * 8 * 4);
+}
+
+// Sums of parts that are added are one sum; of a table's gradient each device adds up its own rows.
+TEST_F(Spmd, SumsAreTakenOnce) {
+  const Largest of = LargestOf(R"(HloModule m, num_partitions=4
+add { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b) }
+ENTRY main {
+  x = f32[8,64] parameter(0), sharding={devices=[1,4]<=[4]}
+  y = f32[8,64] parameter(1), sharding={devices=[1,4]<=[4]}
+  z = f32[8,64] parameter(2), sharding={devices=[1,4]<=[4]}
+  w = f32[64,16] parameter(3), sharding={devices=[4,1]<=[4]}
+  a = f32[8,16] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  b = f32[8,16] dot(y, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  c = f32[8,16] dot(z, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ab = f32[8,16] add(a, b)
+  ROOT r = f32[8,16] add(ab, c), sharding={replicated}
+})");
+  EXPECT_EQ(of.moved, 8 * 16 * 4);
+  const Largest scattered = LargestOf(R"(HloModule m, num_partitions=4
+add { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b) }
+ENTRY main {
+  words = s32[16,1] parameter(0), sharding={devices=[4,1]<=[4]}
+  g = f32[16,8] parameter(1), sharding={devices=[4,1]<=[4]}
+  zero = f32[] constant(0)
+  zeros = f32[4096,8] broadcast(zero), dimensions={}
+  ROOT r = f32[4096,8] scatter(zeros, words, g), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add, sharding={devices=[4,1]<=[4]}
+})");
+  EXPECT_EQ(scattered.moved, 16 * 8 * 4 + 16 * 4);
+}
+
+// What the branches of a conditional give stays cut.
+TEST_F(Spmd, BranchesKeepTheirCuts) {
+  const Largest of = LargestOf(R"(HloModule m, num_partitions=4
+sine { x = f32[64,8] parameter(0)
+  ROOT r = f32[64,8] sine(x) }
+ones { x = f32[64,8] parameter(0)
+  one = f32[] constant(1)
+  ROOT r = f32[64,8] broadcast(one), dimensions={} }
+ENTRY main {
+  x = f32[64,8] parameter(0), sharding={devices=[4,1]<=[4]}
+  p = pred[] parameter(1), sharding={replicated}
+  c = f32[64,8] conditional(p, x, x), true_computation=sine, false_computation=ones
+  ROOT r = f32[64,8] negate(c), sharding={devices=[4,1]<=[4]}
+})");
+  EXPECT_EQ(of.moved, 0);
+  EXPECT_EQ(of.elements, 16 * 8);
+}
+
 }  // namespace
 }  // namespace krafla

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls, loops and branches of a program that is being partitioned.
 #include <algorithm>
+#include <deque>
 
 #include "ir/builder.h"
 #include "passes/spmd/spmd_walk.h"
@@ -204,23 +205,40 @@ Result<Value> Walk::Conditional(const Instruction& i, std::vector<Value> operand
                                 Emitter& emitter) {
   KRAFLA_ASSIGN(Value index, emitter.Whole(std::move(operands[0])));
   std::vector<Instruction*> made_operands{index.local};
-  std::vector<Computation*> branches;
-  Value like;
+  std::deque<Called> parts;
+  std::vector<Value> given;
   for (std::size_t b = 0; b < i.called().size(); ++b) {
     KRAFLA_ASSIGN(Value operand, InRegion(std::move(operands[b + 1]), region, emitter));
     KRAFLA_ASSIGN(operand, emitter.Settle(std::move(operand)));
-    KRAFLA_ASSIGN(Instruction * given, emitter.Materialize(operand));
-    made_operands.push_back(given);
-    Called part(*this, *i.called(b), region);
-    KRAFLA_ASSIGN(Value out, part.Emit(given->shape(), operand));
-    // Branches give the same: whole arrays.
+    KRAFLA_ASSIGN(Instruction * taken, emitter.Materialize(operand));
+    made_operands.push_back(taken);
+    Called& part = parts.emplace_back(*this, *i.called(b), region);
+    KRAFLA_ASSIGN(Value out, part.Emit(taken->shape(), operand));
     KRAFLA_ASSIGN(out, InRegion(std::move(out), region, part.emitter()));
-    KRAFLA_ASSIGN(out, part.emitter().Whole(std::move(out)));
-    KRAFLA_ASSIGN(Computation * made, part.Finish(out));
-    branches.push_back(made);
-    like = std::move(out);
+    KRAFLA_ASSIGN(out, part.emitter().Settle(std::move(out)));
+    given.push_back(std::move(out));
   }
-  if (branches.empty()) return Internal("A conditional has no branches.");
+  if (given.empty()) return Internal("A conditional has no branches.");
+  // Branches give the same: each array as the branch has it that cuts it the most.
+  std::vector<std::vector<Value*>> leaves(given.size());
+  for (std::size_t b = 0; b < given.size(); ++b) Leaves(given[b], leaves[b]);
+  for (std::size_t k = 0; k < leaves[0].size(); ++k) {
+    const Value* most = leaves[0][k];
+    if (!most->IsArray()) continue;
+    for (const auto& of : leaves)
+      if (k < of.size() && of[k]->IsArray() && of[k]->blocks() > most->blocks()) most = of[k];
+    const std::vector<Split> dims = most->dims;
+    for (std::size_t b = 0; b < leaves.size(); ++b) {
+      if (k >= leaves[b].size()) return Internal("The branches of a conditional give different numbers of arrays.");
+      KRAFLA_ASSIGN(*leaves[b][k], parts[b].emitter().Reshard(std::move(*leaves[b][k]), dims));
+    }
+  }
+  std::vector<Computation*> branches;
+  for (std::size_t b = 0; b < given.size(); ++b) {
+    KRAFLA_ASSIGN(Computation * made, parts[b].Finish(given[b]));
+    branches.push_back(made);
+  }
+  const Value like = std::move(given[0]);
   emitter.set_origin(&i);
   Instruction* made = emitter.Clone(i, branches[0]->root()->shape(), std::move(made_operands));
   made->set_called(std::move(branches));

@@ -180,6 +180,7 @@ class Emitter {
 
  private:
   Result<Instruction*> AllGather(Instruction* local, CollectiveAttributes attributes);
+  Result<> AddUpSums();
   Result<CollectiveAttributes> Groups(const Split& along, std::span<const Split> others, const Region* region);
   bool MadeOfNothing(const Instruction* i, int depth);
   // The block of an array, made of the blocks of its operands; null where it has to be cut out of the array.

@@ -98,9 +98,15 @@ class IndexedRule : public Rule {
     const Shape& updates = i_.operand(2)->shape();
     const int64_t rank = table_.rank();
     const bool sums = AddsTwo(*i_.called(0)) && IsNumber(table_.element_type());
+    if (operands_[0].IsWhole() && !wishes_.cut.empty() && MayCut(wishes_.cut)) {
+      KRAFLA_ASSIGN(operands_[0], emitter_.Reshard(std::move(operands_[0]), wishes_.cut));
+    }
     // All updates go to all devices where they are less than the array, which would be added up.
-    if (ReshardBytes(operands_[2], Splits(operands_[2].dims.size()), devices_) <=
-        static_cast<double>(table_.byte_size()))
+    double bytes = 0;
+    for (const std::size_t o : {std::size_t{1}, std::size_t{2}})
+      if (!emitter_.IsMadeOfNothing(operands_[o].local))
+        bytes += ReshardBytes(operands_[o], Splits(operands_[o].dims.size()), devices_);
+    if (bytes <= static_cast<double>(table_.byte_size()))
       FindLookUp(a.scatter_dims_to_operand_dims, a.inserted_window_dims, a.index_vector_dim);
     const bool adds_parts = sums && !looked_up_;
     Splits all = WholeDims(rank), of_indices = WholeDims(indices_.rank()), of_updates = WholeDims(updates.rank());

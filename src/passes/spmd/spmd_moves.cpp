@@ -16,7 +16,14 @@ namespace {
 
 using Splits = std::vector<Split>;
 
+constexpr int kMostCalls = 8;
 constexpr std::size_t kMostPieces = 64, kMostEdges = 1 << 14, kMostMessages = 8;
+
+// A call on the way to an instruction of a called computation.
+struct Frame {
+  const Instruction* call;
+  const Frame* outer;
+};
 
 // Rows [to, to + count) of the result: those of an array from `from` on, or a value.
 struct Piece {
@@ -49,7 +56,7 @@ class RowMoves {
         devices_(instruction.parent()->parent()->num_partitions) {}
 
   Result<std::optional<Value>> Make() {
-    if (!FindDimension() || !AddPieces(i_, 0, i_.shape().dims()[dim_], 0) || !FindCut()) return std::nullopt;
+    if (!FindDimension() || !AddPieces(i_, nullptr, 0, i_.shape().dims()[dim_], 0) || !FindCut()) return std::nullopt;
     FindMessages();
     if (!IsWorthIt()) return std::nullopt;
     std::map<const Instruction*, Instruction*> blocks;
@@ -62,8 +69,8 @@ class RowMoves {
     for (const Message& m : messages_) {
       Instruction* rows = nullptr;
       if (m.value != nullptr) {
-        KRAFLA_ASSIGN(const Value fill, emitter_.Whole(*value_of_(m.value)));
-        KRAFLA_ASSIGN(rows, AddBroadcastScalar(emitter_.out(), fill.local, Sized(block_)));
+        KRAFLA_ASSIGN(Instruction * fill, Fill(*m.value));
+        KRAFLA_ASSIGN(rows, AddBroadcastScalar(emitter_.out(), fill, Sized(block_)));
       } else {
         KRAFLA_ASSIGN(rows, Moved(m, blocks.at(m.source)));
       }
@@ -108,26 +115,45 @@ class RowMoves {
     return d.has_value();
   }
 
-  // Rows [from, from + count) of `i`, which are to be rows `to` and so on of the result. False where it is too many.
-  bool AddPieces(const Instruction& i, int64_t from, int64_t count, int64_t to) {
+  // Rows [from, from + count) of `i`, which are to be rows `to` and so on of the result. False where it is too many, or
+  // where they are of an array that only a called computation has.
+  bool AddPieces(const Instruction& i, const Frame* frame, int64_t from, int64_t count, int64_t to) {
     if (count == 0) return true;
     if (pieces_.size() >= kMostPieces) return false;
-    const std::optional<std::size_t> d = DimensionOf(i);
-    if (d != dim_ || !i.shape().IsArray()) {
-      pieces_.push_back({&i, nullptr, from, to, count});
-      return true;
+    if (i.opcode() == Opcode::kParameter && frame != nullptr)
+      return AddPieces(OperandOf(*frame, i), frame->outer, from, count, to);
+    if (i.opcode() == Opcode::kCall && i.shape().IsArray()) {
+      const std::size_t before = pieces_.size();
+      const Frame inner{&i, frame};
+      if (depth_ < kMostCalls) {
+        ++depth_;
+        const bool all = AddPieces(*i.called(0)->root(), &inner, from, count, to);
+        --depth_;
+        if (all) return true;
+      }
+      pieces_.resize(before);
+    }
+    const std::optional<std::size_t> d = i.shape().IsArray() ? DimensionOf(i) : std::nullopt;
+    if (d != dim_) {
+      if (frame == nullptr) pieces_.push_back({&i, nullptr, from, to, count});
+      return frame == nullptr;
     }
     if (i.opcode() == Opcode::kSlice)
-      return AddPieces(*i.operand(0), from + i.attr<SliceAttributes>().starts[dim_], count, to);
+      return AddPieces(*i.operand(0), frame, from + i.attr<SliceAttributes>().starts[dim_], count, to);
     int64_t begin = 0;
     const auto add = [&](const Instruction* operand, int64_t size) {
       const int64_t first = std::max(begin, from), last = std::min(begin + size, from + count);
       const int64_t start = std::exchange(begin, begin + size);
       if (first >= last) return true;
       const int64_t target = to + first - from;
-      if (operand != nullptr) return AddPieces(*operand, first - start, last - first, target);
-      pieces_.push_back({nullptr, i.operand(1), 0, target, last - first});
-      return true;
+      if (operand != nullptr) return AddPieces(*operand, frame, first - start, last - first, target);
+      // JAX's pad converts it.
+      const Instruction* value = i.operand(1);
+      if (frame != nullptr && value->opcode() == Opcode::kConvert) value = value->operand(0);
+      for (const Frame* f = frame; f != nullptr && value->opcode() == Opcode::kParameter; f = f->outer)
+        value = &OperandOf(*f, *value);
+      pieces_.push_back({nullptr, value, 0, target, last - first});
+      return value->IsConstant() || value_of_(value) != nullptr;
     };
     if (i.opcode() == Opcode::kPad) {
       const auto& p = i.attr<PadAttributes>();
@@ -136,16 +162,31 @@ class RowMoves {
     }
     return std::ranges::all_of(i.operands(), [&](const Instruction* o) { return add(o, o->shape().dims()[dim_]); });
   }
+  static const Instruction& OperandOf(const Frame& frame, const Instruction& parameter) {
+    return *frame.call->operand(static_cast<std::size_t>(parameter.attr<ParameterAttributes>().number));
+  }
+  // The value of a pad.
+  Result<Instruction*> Fill(const Instruction& value) {
+    const Value* known = value_of_(&value);
+    Instruction* out = nullptr;
+    if (known == nullptr) {
+      out = AddConstant(emitter_.out(), Literal(value.literal()));
+    } else {
+      KRAFLA_ASSIGN(const Value whole, emitter_.Whole(*known));
+      out = whole.local;
+    }
+    return AddConvert(emitter_.out(), out, i_.shape().element_type());
+  }
 
   // All arrays are cut as one of them is, and so is the result.
   bool FindCut() {
     for (const Piece& p : pieces_) {
-      const Instruction* array = p.source != nullptr ? p.source : p.value;
-      const Value* v = value_of_(array);
+      if (p.source == nullptr) continue;
+      const Value* v = value_of_(p.source);
       if (v == nullptr || !v->IsArray() || v->region != region_ || !v->unreduced.empty() ||
           v->local->shape().IsDynamic())
         return false;
-      if (p.source == nullptr || v->dims[dim_].whole()) continue;
+      if (v->dims[dim_].whole()) continue;
       if (dims_.empty()) dims_ = v->dims;
       if (!(v->dims[dim_] == dims_[dim_])) return false;
     }
@@ -329,6 +370,7 @@ class RowMoves {
   Emitter& emitter_;
   const int64_t devices_;
   std::size_t dim_ = 0;
+  int depth_ = 0;  // of calls
   std::vector<Piece> pieces_;
   Splits dims_;  // of the arrays and of the result
   int64_t block_ = 0;

@@ -238,8 +238,43 @@ Result<Instruction*> Emitter::AllToAll(Instruction* local, std::size_t from, std
   return AddReshape(out_, made, together);
 }
 
+// A sum of sums is the sum of all parts, which takes one exchange (XLA: all-reduce-reassociate).
+Result<> Emitter::AddUpSums() {
+  constexpr int kMostRounds = 16;  // a sum of so many at least
+  const auto sum_of = [&](const Instruction* i) {
+    return std::ranges::find_if(sums_, [&](const SumOfParts& s) { return s.made == i && i->users().size() == 1; });
+  };
+  for (int round = 0; round < kMostRounds; ++round) {
+    std::vector<SumOfParts> more;
+    for (const SumOfParts& sum : sums_) {
+      if (sum.made->users().size() != 1 || sum.made->called(0)->root()->opcode() != Opcode::kAdd) continue;
+      Instruction* add = sum.made->users()[0];
+      if (add->opcode() != Opcode::kAdd || add->operand(0) != sum.made || add->operand(1) == sum.made) continue;
+      const auto other = sum_of(add->operand(1));
+      if (other == sums_.end() || other->made->called(0)->root()->opcode() != Opcode::kAdd) continue;
+      CollectiveAttributes attributes = sum.made->attr<CollectiveAttributes>();
+      if (attributes.replica_groups != other->made->attr<CollectiveAttributes>().replica_groups) continue;
+      attributes.channel_id = channels_.next++;
+      KRAFLA_ASSIGN(Instruction * parts, Infer(Opcode::kAdd, {sum.made->operand(0), other->made->operand(0)}));
+      KRAFLA_ASSIGN(Instruction * made,
+                    Infer(Opcode::kAllReduce, {parts}, std::move(attributes), {sum.made->called(0)}));
+      // Blocks of the sum are known by what they were cut out of.
+      if (auto known = blocks_.extract(add); !known.empty()) {
+        known.key() = made;
+        blocks_.insert(std::move(known));
+      }
+      add->ReplaceAllUsesWith(made);
+      more.push_back({made, sum.along});
+    }
+    if (more.empty()) break;
+    sums_.insert(sums_.end(), more.begin(), more.end());
+  }
+  return {};
+}
+
 // An all-reduce of which devices keep nothing but a block each is a reduce-scatter.
 Result<> Emitter::ScatterSums() {
+  KRAFLA_TRY(AddUpSums());
   for (const SumOfParts& sum : sums_) {
     const auto known = blocks_.find(sum.made);
     if (known == blocks_.end() || known->second.size() != 1 || sum.made->users().size() != 1) continue;
