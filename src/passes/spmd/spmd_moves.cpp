@@ -16,7 +16,7 @@ namespace {
 
 using Splits = std::vector<Split>;
 
-constexpr int kMostCalls = 8;
+constexpr int kDeepest = 32;  // operations of each other
 constexpr std::size_t kMostPieces = 64, kMostEdges = 1 << 14, kMostMessages = 8;
 
 // A call on the way to an instruction of a called computation.
@@ -115,26 +115,30 @@ class RowMoves {
     return d.has_value();
   }
 
+  struct Deeper {
+    explicit Deeper(int& counter) : depth(++counter) {}
+    ~Deeper() { --depth; }
+    Deeper(const Deeper&) = delete;
+    Deeper& operator=(const Deeper&) = delete;
+    int& depth;
+  };
+
   // Rows [from, from + count) of `i`, which are to be rows `to` and so on of the result. False where it is too many, or
   // where they are of an array that only a called computation has.
   bool AddPieces(const Instruction& i, const Frame* frame, int64_t from, int64_t count, int64_t to) {
     if (count == 0) return true;
     if (pieces_.size() >= kMostPieces) return false;
+    const Deeper deeper(depth_);
     if (i.opcode() == Opcode::kParameter && frame != nullptr)
       return AddPieces(OperandOf(*frame, i), frame->outer, from, count, to);
     if (i.opcode() == Opcode::kCall && i.shape().IsArray()) {
       const std::size_t before = pieces_.size();
       const Frame inner{&i, frame};
-      if (depth_ < kMostCalls) {
-        ++depth_;
-        const bool all = AddPieces(*i.called(0)->root(), &inner, from, count, to);
-        --depth_;
-        if (all) return true;
-      }
+      if (depth_ < kDeepest && AddPieces(*i.called(0)->root(), &inner, from, count, to)) return true;
       pieces_.resize(before);
     }
-    const std::optional<std::size_t> d = i.shape().IsArray() ? DimensionOf(i) : std::nullopt;
-    if (d != dim_) {
+    const bool goes_on = i.shape().IsArray() && depth_ < kDeepest;
+    if (!goes_on || DimensionOf(i) != dim_) {
       if (frame == nullptr) pieces_.push_back({&i, nullptr, from, to, count});
       return frame == nullptr;
     }
@@ -370,7 +374,7 @@ class RowMoves {
   Emitter& emitter_;
   const int64_t devices_;
   std::size_t dim_ = 0;
-  int depth_ = 0;  // of calls
+  int depth_ = 0;  // of operations of each other
   std::vector<Piece> pieces_;
   Splits dims_;  // of the arrays and of the result
   int64_t block_ = 0;

@@ -4,6 +4,7 @@
 // xla/service/spmd/spmd_partitioner.cc).
 #include <algorithm>
 #include <map>
+#include <unordered_set>
 #include <utility>
 
 #include "base/index.h"
@@ -240,34 +241,32 @@ Result<Instruction*> Emitter::AllToAll(Instruction* local, std::size_t from, std
 
 // A sum of sums is the sum of all parts, which takes one exchange (XLA: all-reduce-reassociate).
 Result<> Emitter::AddUpSums() {
-  constexpr int kMostRounds = 16;  // a sum of so many at least
-  const auto sum_of = [&](const Instruction* i) {
-    return std::ranges::find_if(sums_, [&](const SumOfParts& s) { return s.made == i && i->users().size() == 1; });
+  std::unordered_set<const Instruction*> sums;
+  const auto add_to = [&](const Instruction* i) {
+    if (i->called(0)->root()->opcode() == Opcode::kAdd && i->control_predecessors().empty()) sums.insert(i);
   };
-  for (int round = 0; round < kMostRounds; ++round) {
-    std::vector<SumOfParts> more;
-    for (const SumOfParts& sum : sums_) {
-      if (sum.made->users().size() != 1 || sum.made->called(0)->root()->opcode() != Opcode::kAdd) continue;
-      Instruction* add = sum.made->users()[0];
-      if (add->opcode() != Opcode::kAdd || add->operand(0) != sum.made || add->operand(1) == sum.made) continue;
-      const auto other = sum_of(add->operand(1));
-      if (other == sums_.end() || other->made->called(0)->root()->opcode() != Opcode::kAdd) continue;
-      CollectiveAttributes attributes = sum.made->attr<CollectiveAttributes>();
-      if (attributes.replica_groups != other->made->attr<CollectiveAttributes>().replica_groups) continue;
-      attributes.channel_id = channels_.next++;
-      KRAFLA_ASSIGN(Instruction * parts, Infer(Opcode::kAdd, {sum.made->operand(0), other->made->operand(0)}));
-      KRAFLA_ASSIGN(Instruction * made,
-                    Infer(Opcode::kAllReduce, {parts}, std::move(attributes), {sum.made->called(0)}));
-      // Blocks of the sum are known by what they were cut out of.
-      if (auto known = blocks_.extract(add); !known.empty()) {
-        known.key() = made;
-        blocks_.insert(std::move(known));
-      }
-      add->ReplaceAllUsesWith(made);
-      more.push_back({made, sum.along});
+  for (const SumOfParts& s : sums_) add_to(s.made);
+  // What is made comes behind, and may be added to another sum.
+  for (std::size_t n = 0; n < sums_.size(); ++n) {
+    const SumOfParts sum = sums_[n];
+    if (!sums.contains(sum.made) || sum.made->users().size() != 1) continue;
+    Instruction* add = sum.made->users()[0];
+    if (add->opcode() != Opcode::kAdd || !add->control_predecessors().empty()) continue;
+    const Instruction* other = add->operand(add->operand(0) == sum.made ? 1 : 0);
+    if (other == sum.made || !sums.contains(other) || other->users().size() != 1) continue;
+    CollectiveAttributes attributes = sum.made->attr<CollectiveAttributes>();
+    if (attributes.replica_groups != other->attr<CollectiveAttributes>().replica_groups) continue;
+    attributes.channel_id = channels_.next++;
+    KRAFLA_ASSIGN(Instruction * parts, Infer(Opcode::kAdd, {add->operand(0)->operand(0), add->operand(1)->operand(0)}));
+    KRAFLA_ASSIGN(Instruction * made, Infer(Opcode::kAllReduce, {parts}, std::move(attributes), {sum.made->called(0)}));
+    // Blocks of the sum are known by what they were cut out of.
+    if (auto known = blocks_.extract(add); !known.empty()) {
+      known.key() = made;
+      blocks_.insert(std::move(known));
     }
-    if (more.empty()) break;
-    sums_.insert(sums_.end(), more.begin(), more.end());
+    add->ReplaceAllUsesWith(made);
+    add_to(made);
+    sums_.push_back({made, sum.along});
   }
   return {};
 }
@@ -277,7 +276,9 @@ Result<> Emitter::ScatterSums() {
   KRAFLA_TRY(AddUpSums());
   for (const SumOfParts& sum : sums_) {
     const auto known = blocks_.find(sum.made);
-    if (known == blocks_.end() || known->second.size() != 1 || sum.made->users().size() != 1) continue;
+    if (known == blocks_.end() || known->second.size() != 1 || sum.made->users().size() != 1 ||
+        !sum.made->control_predecessors().empty())
+      continue;
     const Block& block = known->second[0];
     if (sum.made->users()[0] != block.made || block.made->opcode() != Opcode::kDynamicSlice) continue;
     std::optional<std::size_t> cut;
