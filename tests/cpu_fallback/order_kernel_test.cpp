@@ -141,11 +141,16 @@ TEST(OrderKernelTest, SortsByManyKeys) {
 
 TEST(OrderKernelTest, Scans) {
   using enum ElementType;
-  for (Opcode op : {Opcode::kAdd, Opcode::kMaximum, Opcode::kSubtract})
+  for (Opcode op : {Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum, Opcode::kMultiply, Opcode::kSubtract})
     for (bool reverse : {false, true})
-      for (ElementType type : {kF32, kS32, kS8, kBF16}) {
-        for (const auto& [dims, dimension] :
-             {std::pair<Dims, int>{{100}, 0}, {{3, 20, 7}, 1}, {{5, 30}, 0}, {{70, 5, 3}, 1}}) {
+      for (ElementType type : {kF32, kF64, kS64, kS32, kU16, kS8, kBF16, kF16}) {
+        for (const auto& [dims, dimension] : {std::pair<Dims, int>{{100}, 0},
+                                              {{600}, 0},
+                                              {{3, 20, 7}, 1},
+                                              {{5, 30}, 0},
+                                              {{6, 30}, 1},
+                                              {{3, 300}, 1},
+                                              {{70, 5, 3}, 1}}) {
           std::mt19937 random(2);
           int64_t count = 1, inner = 1;
           for (int64_t d : dims) count *= d;
@@ -164,12 +169,18 @@ TEST(OrderKernelTest, Scans) {
           AlignedBytes in(static_cast<std::size_t>(count * StorageBytes(type))), got = in, want = in;
           for (int64_t k = 0; k < count; ++k) {
             const int v = static_cast<int>(random() % 9) - 4;
+            // Signs of zeros, and once in a while what is no number.
+            const float f = random() % 101 == 0  ? std::numeric_limits<float>::quiet_NaN()
+                            : random() % 67 == 0 ? static_cast<float>(v) * std::numeric_limits<float>::infinity()
+                                                 : static_cast<float>(v) * (random() % 2 == 0 ? -0.5f : 0.5f);
             reference::WriteElement(type, in.data(), k,
-                                    IsFloat(type) ? reference::Bits(static_cast<float>(v)) : reference::Bits(v));
+                                    type == kF64    ? reference::Bits(static_cast<double>(f))
+                                    : IsFloat(type) ? reference::Bits(f)
+                                                    : reference::Bits(int64_t{v}));
           }
           reference::Interpreter combine(scan.reduction.combiner, {});
           for (int64_t row = 0; row < count / length; ++row) {
-            uint64_t sum = IsFloat(c) ? reference::Bits(2.0f) : 2;
+            uint64_t sum = c == kF64 ? reference::Bits(2.0) : IsFloat(c) ? reference::Bits(2.0f) : 2;
             for (int64_t step = 0; step < length; ++step) {
               const int64_t at =
                   row / inner * length * inner + (reverse ? length - 1 - step : step) * inner + row % inner;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running combinations along a dimension: all rows beside each other, one element after the other, as HLO orders them;
-// running sums of floats in blocks.
+// running sums of floats in blocks; few lines of others one by one (scan_lines.h).
 #include <algorithm>
 #include <cstring>
 
 #include "base/checked_math.h"
 #include "cpu_fallback/executor/combination.h"
 #include "cpu_fallback/executor/kernel_families.h"
+#include "cpu_fallback/executor/scan_lines.h"
 #include "cpu_fallback/kernels/move.h"
 #include "cpu_fallback/kernels/running_sum.h"
 
@@ -218,6 +219,8 @@ class ScanRun final : public CpuKernel {
 }  // namespace
 
 KernelResult MakeScanKernel(const plan::KernelPlan&, const plan::ScanKernel& body, const CpuKernelOptions& options) {
+  KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> lines, MakeScanOfLines(body, options.threads));
+  if (lines != nullptr) return lines;
   return ScanRun::Make(body, options.threads);
 }
 

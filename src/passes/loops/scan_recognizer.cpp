@@ -6,6 +6,7 @@
 // sums of exponentials. Any other combiner keeps its order: it becomes a scan forwards only.
 #include <array>
 
+#include "ir/builder.h"
 #include "ir/window_order.h"
 #include "passes/lift.h"
 #include "passes/passes.h"
@@ -58,6 +59,24 @@ bool IsLogAddExp(const Computation& c) {
   return is(size, Opcode::kAbs) && size->operand(0) == test->operand(0);
 }
 
+Result<Instruction*> ToScan(Instruction* i);
+
+// Sums of complex numbers: those of their parts.
+Result<Instruction*> ScansOfParts(Instruction* i) {
+  const Shape part = i->shape().WithElementType(RealPart(i->shape().element_type()));
+  Rewriter rewrite(*i);
+  Computation* add = AddBinaryComputation(*i->parent()->parent(), Opcode::kAdd, Shape::MakeScalar(part.element_type()));
+  std::vector<Instruction*> parts;
+  for (Opcode op : {Opcode::kReal, Opcode::kImag}) {
+    Instruction* window =
+        rewrite.Add(Opcode::kReduceWindow, part, {rewrite.Part(op, i->operand(0)), rewrite.Part(op, i->operand(1))},
+                    i->attributes(), {add});
+    KRAFLA_ASSIGN(Instruction * scan, ToScan(window));
+    parts.push_back(scan != nullptr ? scan : window);
+  }
+  return rewrite.Add(Opcode::kComplex, i->shape(), parts);
+}
+
 Result<Instruction*> ToScan(Instruction* i) {
   if (i->operand_count() != 2 || !IsStatic(*i) || !i->operand(1)->shape().IsScalar()) return nullptr;
   auto run = FindCumulation(*i);
@@ -65,6 +84,7 @@ Result<Instruction*> ToScan(Instruction* i) {
   auto opcode = BinaryOpcode(*i->called(0));
   if (opcode && !HasTrait(*opcode, op_trait::kAssociative)) opcode.reset();
   if (opcode && run->reverse && !HasTrait(*opcode, op_trait::kCommutative)) return nullptr;
+  if (opcode == Opcode::kAdd && IsComplex(i->shape().element_type())) return ScansOfParts(i);
   if (!opcode) {
     KRAFLA_TRY(i->called(0)->SortTopologically());
     if (DimensionVisitedLast(i->attr<WindowAttributes>().window, i->operand(0)->shape().dims(), i->shape().dims()) &&
