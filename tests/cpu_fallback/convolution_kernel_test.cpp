@@ -390,6 +390,33 @@ TEST(ConvKernelTest, ManyBatchGroups) {
     }
 }
 
+// Few output channels a group over long rows, whose positions are the lanes: rows that are no whole vectors, the
+// longest dimension in any place, windows that reach over the edge by more than a row, sums of more products than are
+// added up in turn.
+TEST(ConvKernelTest, FewFeaturesOverLongRows) {
+  using enum ElementType;
+  struct Types {
+    ElementType input, sum;
+  };
+  for (bool last : {false, true})
+    for (const Types& t :
+         {Types{kF64, kF64}, {kS32, kS32}, {kU32, kU32}, {kS64, kS64}, {kS8, kS32}, {kU8, kU32}, {kS16, kS32}}) {
+      const auto with = [&](ConvCase::Extra x) {
+        x.channels_last = last, x.input_type = t.input, x.sum = t.sum, x.result = t.sum;
+        return x;
+      };
+      const auto after = last ? After::kBiasRelu : After::kStore;
+      CheckConv({1, 1, 1, {9, 43}, {5, 3}, {1, 1}, {2, 1}, {2, 1}, {1, 1}, {1, 1}, with({})});
+      CheckConv({2, 3, 2, {43, 9}, {3, 4}, {1, 1}, {1, 2}, {2, 1}, {1, 1}, {1, 1}, with({.after = after})});
+      CheckConv({2, 6, 3, {5, 80}, {3, 7}, {2, 3}, {1, 9}, {2, 11}, {2, 1}, {1, 1}, with({.groups = 3})});
+      CheckConv({1, 4, 4, {50}, {5}, {2}, {4}, {3}, {3}, {1}, with({.groups = 2, .reversal = true})});
+      CheckConv({1, 2, 3, {5, 40}, {3, 4}, {1, 1}, {2, 1}, {3, 2}, {1, 1}, {2, 3}, with({.reversal = true})});
+      CheckConv({1, 3, 4, {3, 70, 4}, {2, 3, 2}, {1, 2, 1}, {1, 0, 1}, {1, 2, 0}, {1, 2, 1}, {1, 1, 1}, with({})});
+      CheckConv({1, 3, 1, {400}, {300}, {1}, {20}, {30}, {1}, {1}, with({})});
+      CheckConv({4, 2, 4, {6, 50}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, with({.batch_groups = 4})});
+    }
+}
+
 TEST(ConvKernelTest, Types) {
   using enum ElementType;
   struct Types {

@@ -11,6 +11,7 @@
 #include "cpu_fallback/kernels/conv_gemm.h"
 #include "cpu_fallback/kernels/gemm.h"
 #include "cpu_fallback/kernels/group_conv.h"
+#include "cpu_fallback/kernels/row_conv.h"
 
 namespace krafla::cpu {
 
@@ -29,6 +30,14 @@ bool IsSmall(const ConvKernel& body) {
   for (const WindowDim& w : body.attributes.window) depth *= static_cast<double>(w.size);
   for (int64_t d : body.output_dims) outputs *= static_cast<double>(d);
   return depth <= 8 && outputs * depth <= 20000;
+}
+
+// From a channel or a few to one or two, as of signals and of filters of gray pictures.
+bool IsThin(const ConvKernel& body) {
+  constexpr int64_t kMostInputs = 4, kMostOutputs = 2;
+  return body.attributes.feature_group_count == 1 && body.attributes.batch_group_count == 1 &&
+         body.kernel_dims[At(body.attributes.kernel_input_feature)] <= kMostInputs &&
+         body.kernel_dims[At(body.attributes.kernel_output_feature)] <= kMostOutputs;
 }
 
 class PiecesConv final : public CpuKernel {
@@ -63,6 +72,7 @@ class PiecesConv final : public CpuKernel {
     if (!out->writes_result_) out->sums_ = take(count * StorageBytes(body.accumulate_type));
     const int64_t working = out->onednn_ ? out->onednn_->scratch_bytes()
                             : out->gemm_ ? out->gemm_->scratch_bytes()
+                            : out->rows_ ? out->rows_->scratch_bytes()
                                          : out->groups_->scratch_bytes();
     out->working_ = take(std::max(working, out->epilogue_.scratch_bytes(threads)));
     out->scratch_bytes_ = size;
@@ -95,6 +105,8 @@ class PiecesConv final : public CpuKernel {
     for (const TensorView& view : zeros_) FillWithZeros(view, to);
     if (gemm_) {
       gemm_->Run(input, kernel, to, pool, scratch + working_);
+    } else if (rows_) {
+      rows_->Run(input, kernel, to, pool, scratch + working_);
     } else if (groups_) {
       groups_->Run(input, kernel, to, pool, scratch + working_);
     } else if (!onednn_->Run(input, kernel, to, pool, scratch + working_, kept)) {
@@ -124,7 +136,7 @@ class PiecesConv final : public CpuKernel {
     }
   };
 
-  enum class Product : uint8_t { kBatchGroups, kOneDnn, kFeatureGroups, kOwn };
+  enum class Product : uint8_t { kBatchGroups, kOneDnn, kFeatureGroups, kRows, kOwn };
   // Who multiplies what, from the best to what always can.
   bool ChooseProduct(const ConvKernel& body, int threads) {
     ConvKernel wide = body;
@@ -134,11 +146,13 @@ class PiecesConv final : public CpuKernel {
       *type = body.accumulate_type;
     }
     if (can_widen && Choose(wide, Product::kBatchGroups, threads)) return true;
+    // Where oneDNN fills few lanes.
+    if (can_widen && IsThin(body) && Choose(wide, Product::kRows, threads)) return true;
     if (Choose(body, Product::kOneDnn, threads)) return true;
     if (!can_widen) return false;
     const bool widened = body.input_type != wide.input_type || body.kernel_type != wide.kernel_type;
     return (widened && Choose(wide, Product::kOneDnn, threads)) || Choose(wide, Product::kFeatureGroups, threads) ||
-           Choose(wide, Product::kOwn, threads);
+           Choose(wide, Product::kRows, threads) || Choose(wide, Product::kOwn, threads);
   }
 
   bool Choose(const ConvKernel& body, Product product, int threads) {
@@ -175,16 +189,19 @@ class PiecesConv final : public CpuKernel {
     std::optional<ConvPieces> pieces = CutIntoOrdinary(body, strides, offset, type);
     if (!pieces) return false;
     if (product == Product::kOneDnn) onednn_ = MakeOneDnnConvolutions(pieces->ordinary, threads, keeps_kernel_);
-    else if (ConvGemm::Takes(pieces->ordinary, body.accumulate_type))
+    else if (product == Product::kRows && RowConv::Takes(pieces->ordinary, body.accumulate_type))
+      rows_.emplace(pieces->ordinary, body.accumulate_type, threads);
+    else if (product == Product::kOwn && ConvGemm::Takes(pieces->ordinary, body.accumulate_type))
       gemm_.emplace(pieces->ordinary, body.accumulate_type, threads);
     zeros_ = std::move(pieces->zeros);
-    return onednn_ != nullptr || gemm_.has_value();
+    return onednn_ != nullptr || rows_.has_value() || gemm_.has_value();
   }
 
   Epilogue epilogue_;
   std::unique_ptr<OneDnnProblem> onednn_;
   std::optional<ConvGemm> gemm_;
   std::optional<GroupConv> groups_;
+  std::optional<RowConv> rows_;
   std::vector<TensorView> zeros_;
   bool writes_result_ = false, keeps_kernel_ = false;
   Operand input_, kernel_;

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu_fallback/kernels/row_conv.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked_math.h"
+#include "base/index.h"
+#include "base/interruption.h"
+#include "cpu_fallback/kernels/move.h"
+#include "cpu_fallback/kernels/unroll.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_fallback/kernels/row_conv.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace krafla::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Positions [x, x + kVectors vectors) of kFeatures rows.
+template <class T, int kFeatures, int kVectors>
+HWY_INLINE void AddPositions(const RowConvSums& s, int64_t feature, int64_t x) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  V sums[kFeatures][kVectors];
+  KRAFLA_UNROLL(4)
+  for (int f = 0; f < kFeatures; ++f) {
+    KRAFLA_UNROLL(8)
+    for (int v = 0; v < kVectors; ++v) sums[f][v] = hn::Zero(d);
+  }
+  for (std::size_t n = 0; n < s.rows.size(); ++n) {
+    const T* row = reinterpret_cast<const T*>(s.rows[n]) + x;
+    const T* weight = reinterpret_cast<const T*>(s.weights[n]) + feature;
+    for (std::size_t t = 0; t < s.shifts.size(); ++t, weight += s.features) {
+      const T* from = row + s.shifts[t];
+      V values[kVectors];
+      KRAFLA_UNROLL(8)
+      for (int v = 0; v < kVectors; ++v) values[v] = hn::LoadU(d, from + v * lanes);
+      KRAFLA_UNROLL(4)
+      for (int f = 0; f < kFeatures; ++f) {
+        const V factor = hn::Set(d, weight[f]);
+        KRAFLA_UNROLL(8)
+        for (int v = 0; v < kVectors; ++v) sums[f][v] = hn::MulAdd(factor, values[v], sums[f][v]);
+      }
+    }
+  }
+  KRAFLA_UNROLL(4)
+  for (int f = 0; f < kFeatures; ++f) {
+    T* to = reinterpret_cast<T*>(s.sums) + (feature + f) * s.sums_stride + x;
+    KRAFLA_UNROLL(8)
+    for (int v = 0; v < kVectors; ++v, to += lanes)
+      hn::StoreU(s.is_fresh ? sums[f][v] : hn::Add(hn::LoadU(d, to), sums[f][v]), d, to);
+  }
+}
+template <class T, int kFeatures>
+HWY_INLINE void AddFeatures(const RowConvSums& s, int64_t feature) {
+  // As many sums as hide how long an addition takes.
+  constexpr int kVectors = kFeatures == 1 ? 8 : kFeatures == 2 ? 4 : 2;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  int64_t x = 0;
+  for (; x + kVectors * lanes <= s.sums_stride; x += kVectors * lanes)
+    AddPositions<T, kFeatures, kVectors>(s, feature, x);
+  for (; x < s.length; x += lanes) AddPositions<T, kFeatures, 1>(s, feature, x);
+}
+template <class T>
+void AddRowConv(const RowConvSums& s) {
+  int64_t f = 0;
+  for (; f + 4 <= s.features; f += 4) AddFeatures<T, 4>(s, f);
+  if (s.features - f == 3) AddFeatures<T, 3>(s, f);
+  else if (s.features - f == 2) AddFeatures<T, 2>(s, f);
+  else if (s.features - f == 1) AddFeatures<T, 1>(s, f);
+}
+
+template <class T>
+RowConvLoops RowConvLoopsOf() {
+  return {&AddRowConv<T>, static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()))};
+}
+RowConvLoops FindRowConvLoops(ElementType type) {
+  using enum ElementType;
+  if (type == kF32) return RowConvLoopsOf<float>();
+  if (type == kF64) return RowConvLoopsOf<double>();
+  // Integers wrap, whatever their signs.
+  if (type == kS32 || type == kU32) return RowConvLoopsOf<int32_t>();
+  if (type == kS64 || type == kU64) return RowConvLoopsOf<int64_t>();
+  return {};
+}
+
+}  // namespace krafla::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace krafla::cpu {
+HWY_EXPORT(FindRowConvLoops);
+
+namespace {
+
+// Products that are summed before they are added to what was there.
+constexpr int64_t kProductsInTurn = 256;
+// A copy of the input is worth it for so many products of each of its elements.
+constexpr int64_t kLeastProducts = 2;
+
+// The longest rows of the result.
+std::size_t RowsOf(const ConvolutionProblem& p) {
+  const std::size_t spatial = p.window.strides.size();
+  std::size_t out = spatial - 1;
+  for (std::size_t d = spatial; d-- > 0;)
+    if (p.result.dims[2 + d] > 2 * p.result.dims[2 + out]) out = d;
+  return out;
+}
+
+}  // namespace
+
+bool RowConv::Takes(std::span<const ConvolutionProblem> problems, ElementType type) {
+  const RowConvLoops loops = HWY_DYNAMIC_DISPATCH(FindRowConvLoops)(type);
+  if (loops.run == nullptr) return false;
+  for (const ConvolutionProblem& p : problems) {
+    if (p.window.strides.empty() || p.input.type != type || p.kernel.type != type || p.result.type != type)
+      return false;
+    int64_t products = p.kernel.dims[0] / p.window.groups;
+    if (2 * products > loops.lanes || p.result.dims[2 + RowsOf(p)] < loops.lanes) return false;
+    for (std::size_t d = 2; d < p.kernel.dims.size(); ++d) products *= p.kernel.dims[d];
+    if (products < kLeastProducts) return false;
+  }
+  return true;
+}
+
+int64_t RowConv::KernelBytes(const Problem& problem) const {
+  return RoundUp(problem.channels * problem.outer_taps * problem.taps * problem.outputs * width_, 64);
+}
+
+RowConv::RowConv(std::span<const ConvolutionProblem> problems, ElementType type, int threads)
+    : width_(StorageBytes(type)), loops_(HWY_DYNAMIC_DISPATCH(FindRowConvLoops)(type)) {
+  int64_t size = 0, pointers = 0;
+  for (const ConvolutionProblem& p : problems) {
+    Problem problem{.p = p};
+    const std::size_t along = problem.along = RowsOf(p);
+    problem.channels = p.kernel.dims[1];
+    problem.outputs = p.kernel.dims[0] / p.window.groups;
+    problem.taps = p.kernel.dims[2 + along];
+    problem.length = p.result.dims[2 + along];
+    for (std::size_t d = 0; d < p.window.strides.size(); ++d) {
+      if (d == along) continue;
+      problem.input_rows *= p.input.dims[2 + d];
+      problem.result_rows *= p.result.dims[2 + d];
+      problem.outer_taps *= p.kernel.dims[2 + d];
+    }
+    const int64_t stride = p.window.strides[along], dilation = p.window.dilations[along];
+    problem.phase_length = RoundUp(problem.length, loops_.lanes) + (problem.taps - 1) * dilation / stride;
+    problem.phase_length = RoundUp(problem.phase_length, loops_.lanes);
+    for (int64_t t = 0; t < problem.taps; ++t) {
+      const int64_t phase = t * dilation % stride;
+      auto at = std::ranges::find(problem.phases, phase);
+      if (at == problem.phases.end()) at = problem.phases.insert(at, phase);
+      problem.shifts.push_back((at - problem.phases.begin()) * problem.phase_length + t * dilation / stride);
+    }
+    problem.row_length = std::ssize(problem.phases) * problem.phase_length;
+    problem.copy = size;
+    const int64_t elements = p.input.dims[0] * p.input.dims[1] * problem.input_rows * problem.row_length;
+    size += RoundUp(elements * width_, 64);
+    problem.packed_kernel = size;
+    size += p.window.groups * KernelBytes(problem);
+    problem.first_copy = copies_, problem.first_pack = packs_, problem.first_task = tasks_;
+    copies_ += p.input.dims[0] * problem.input_rows;
+    packs_ += p.window.groups;
+    tasks_ += p.input.dims[0] * p.window.groups * problem.result_rows;
+    copy_nanoseconds_ += static_cast<double>(elements) / 2;
+    nanoseconds_ += static_cast<double>(p.input.dims[0] * p.kernel.dims[0] * problem.result_rows * problem.length) *
+                    static_cast<double>(problem.channels * problem.outer_taps * problem.taps) / 20;
+    sums_bytes_ = std::max(sums_bytes_, problem.outputs * RoundUp(problem.length, loops_.lanes) * width_);
+    pointers = std::max(pointers, problem.channels * problem.outer_taps);
+    problems_.push_back(std::move(problem));
+  }
+  sums_bytes_ = RoundUp(sums_bytes_, 64);
+  pointers_bytes_ = RoundUp(pointers * static_cast<int64_t>(sizeof(void*)), 64);
+  worker_bytes_ = sums_bytes_ + 2 * pointers_bytes_;
+  workers_ = size;
+  scratch_bytes_ = size + worker_bytes_ * threads;
+}
+
+Dims RowConv::RowIndex(const Problem& problem, const Dims& dims, int64_t row) {
+  Dims out(dims.size() - 2, 0);
+  for (std::size_t d = out.size(); d-- > 0;) {
+    if (d == problem.along) continue;
+    out[d] = row % dims[2 + d];
+    row /= dims[2 + d];
+  }
+  return out;
+}
+
+// Row `number` of all channels, from [channels][rows][phases][phase_length] on.
+void RowConv::CopyRow(const Problem& problem, int64_t number, const std::byte* input, std::byte* to) const {
+  const TensorView& view = problem.p.input;
+  const int64_t image = number / problem.input_rows, row = number % problem.input_rows, channels = view.dims[1];
+  const Dims index = RowIndex(problem, view.dims, row);
+  int64_t at = view.offset + image * view.strides[0];
+  for (std::size_t d = 0; d < index.size(); ++d) at += index[d] * view.strides[2 + d];
+  const int64_t channel_step = problem.input_rows * problem.row_length;
+  to += (image * channels * channel_step + row * problem.row_length) * width_;
+  const int64_t stride = problem.p.window.strides[problem.along], step = view.strides[2 + problem.along];
+  const int64_t padding = problem.p.window.padding_low[problem.along], extent = view.dims[2 + problem.along];
+  for (int64_t phase : problem.phases) {
+    // Element q is that of position q * stride + phase - padding.
+    const int64_t begin = std::min(problem.phase_length, CeilDiv(std::max<int64_t>(padding - phase, 0), stride));
+    const int64_t end =
+        std::clamp(CeilDiv(std::max<int64_t>(extent + padding - phase, 0), stride), begin, problem.phase_length);
+    for (int64_t c = 0; c < channels; ++c) {
+      std::byte* line = to + c * channel_step * width_;
+      std::memset(line, 0, static_cast<std::size_t>(begin * width_));
+      std::memset(line + end * width_, 0, static_cast<std::size_t>((problem.phase_length - end) * width_));
+    }
+    if (begin < end)
+      MoveTile(width_, input + (at + (begin * stride + phase - padding) * step) * width_,
+               {view.strides[1], stride * step}, to + begin * width_, {channel_step, 1}, channels, end - begin);
+    to += problem.phase_length * width_;
+  }
+}
+
+// [channels][outer taps][taps][outputs]
+void RowConv::PackKernel(const Problem& problem, int64_t group, const std::byte* kernel, std::byte* to) const {
+  const TensorView& view = problem.p.kernel;
+  for (int64_t c = 0; c < problem.channels; ++c)
+    for (int64_t o = 0; o < problem.outer_taps; ++o) {
+      const Dims index = RowIndex(problem, view.dims, o);
+      int64_t at = view.offset + group * problem.outputs * view.strides[0] + c * view.strides[1];
+      for (std::size_t d = 0; d < index.size(); ++d) at += index[d] * view.strides[2 + d];
+      MoveTile(width_, kernel + at * width_, {view.strides[2 + problem.along], view.strides[0]}, to,
+               {problem.outputs, 1}, problem.taps, problem.outputs);
+      to += problem.taps * problem.outputs * width_;
+    }
+}
+
+void RowConv::RunTask(const Problem& problem, int64_t task, const std::byte* scratch, std::byte* result,
+                      std::byte* memory) const {
+  const ConvolutionProblem& p = problem.p;
+  const int64_t row = task % problem.result_rows, group = task / problem.result_rows % p.window.groups,
+                image = task / problem.result_rows / p.window.groups;
+  const Dims index = RowIndex(problem, p.result.dims, row);
+  const auto** rows = reinterpret_cast<const std::byte**>(memory + sums_bytes_);
+  const auto** weights = reinterpret_cast<const std::byte**>(memory + sums_bytes_ + pointers_bytes_);
+  const std::byte* kernel = scratch + problem.packed_kernel + group * KernelBytes(problem);
+  const std::byte* copy = scratch + problem.copy;
+  std::size_t found = 0;
+  for (int64_t o = 0; o < problem.outer_taps; ++o) {
+    const Dims tap = RowIndex(problem, p.kernel.dims, o);
+    int64_t input_row = 0;
+    bool inside = true;
+    for (std::size_t d = 0; d < tap.size(); ++d) {
+      if (d == problem.along) continue;
+      const int64_t at = index[d] * p.window.strides[d] + tap[d] * p.window.dilations[d] - p.window.padding_low[d];
+      inside &= at >= 0 && at < p.input.dims[2 + d];
+      input_row = input_row * p.input.dims[2 + d] + at;
+    }
+    for (int64_t c = 0; c < problem.channels && inside; ++c) {
+      const int64_t channel = image * p.input.dims[1] + group * problem.channels + c;
+      rows[found] = copy + (channel * problem.input_rows + input_row) * problem.row_length * width_;
+      weights[found++] = kernel + (c * problem.outer_taps + o) * problem.taps * problem.outputs * width_;
+    }
+  }
+  RowConvSums sums{.shifts = problem.shifts, .features = problem.outputs, .length = problem.length};
+  sums.sums = memory, sums.sums_stride = RoundUp(problem.length, loops_.lanes), sums.is_fresh = true;
+  const auto together = static_cast<std::size_t>(std::max<int64_t>(1, kProductsInTurn / problem.taps));
+  std::size_t done = 0;
+  do {
+    const std::size_t now = std::min(together, found - done);
+    sums.rows = {rows + done, now};
+    sums.weights = {weights + done, now};
+    loops_.run(sums);
+    sums.is_fresh = false;
+    done += now;
+  } while (done < found);
+  int64_t at = p.result.offset + image * p.result.strides[0] + group * problem.outputs * p.result.strides[1];
+  for (std::size_t d = 0; d < index.size(); ++d) at += index[d] * p.result.strides[2 + d];
+  MoveTile(width_, memory, {sums.sums_stride, 1}, result + at * width_,
+           {p.result.strides[1], p.result.strides[2 + problem.along]}, problem.outputs, problem.length);
+}
+
+void RowConv::Run(const std::byte* input, const std::byte* kernel, std::byte* result, ThreadPool& pool,
+                  std::byte* scratch) const {
+  const auto problem_of = [&](int64_t number, int64_t Problem::* first) -> const Problem& {
+    return *std::prev(std::upper_bound(problems_.begin(), problems_.end(), number,
+                                       [&](int64_t n, const Problem& p) { return n < p.*first; }));
+  };
+  pool.ParallelParts(packs_, 100.0 * static_cast<double>(packs_), [&](int64_t begin, int64_t end, int) {
+    for (int64_t n = begin; n < end; ++n) {
+      const Problem& problem = problem_of(n, &Problem::first_pack);
+      const int64_t group = n - problem.first_pack;
+      PackKernel(problem, group, kernel, scratch + problem.packed_kernel + group * KernelBytes(problem));
+    }
+  });
+  pool.ParallelParts(copies_, copy_nanoseconds_, [&](int64_t begin, int64_t end, int) {
+    for (int64_t n = begin; n < end && !IsInterrupted(); ++n) {
+      const Problem& problem = problem_of(n, &Problem::first_copy);
+      CopyRow(problem, n - problem.first_copy, input, scratch + problem.copy);
+    }
+  });
+  pool.ParallelParts(tasks_, nanoseconds_, [&](int64_t begin, int64_t end, int worker) {
+    for (int64_t n = begin; n < end && !IsInterrupted(); ++n) {
+      const Problem& problem = problem_of(n, &Problem::first_task);
+      RunTask(problem, n - problem.first_task, scratch, result, scratch + workers_ + worker * worker_bytes_);
+    }
+  });
+}
+
+}  // namespace krafla::cpu
+#endif
