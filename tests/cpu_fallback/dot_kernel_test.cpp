@@ -122,6 +122,33 @@ TEST(DotKernelTest, BatchesOfShortMatrices) {
           CheckDot({batch, s.m, s.n, s.k, t, t, t, t, transposed, false});
           CheckDot({batch, s.m, s.n, s.k, t, t, t, t, false, transposed, true, After::kTransposedStore});
         }
+  // Both sides in any order, up to two vectors of columns, of narrow types, and rounded.
+  struct Types {
+    ElementType lhs, rhs, sum, result;
+  };
+  for (const Types& t : {Types{kF32, kF32, kF32, kF32},
+                         {kF64, kF64, kF64, kF64},
+                         {kS32, kS32, kS32, kS32},
+                         {kU32, kU32, kU32, kU32},
+                         {kBF16, kBF16, kF32, kBF16},
+                         {kF16, kF32, kF32, kF32},
+                         {kS8, kU8, kS32, kS32},
+                         {kU16, kU16, kU32, kU16}})
+    for (const Size& s : {Size{5, 7, 4}, {24, 4, 9}, {4, 32, 16}, {33, 20, 50}, {3, 17, 2}, {64, 31, 64}, {2, 33, 9}})
+      for (bool transposed : {false, true})
+        for (bool share : {false, true})
+          CheckDot({{2, 5},
+                    s.m,
+                    s.n,
+                    s.k,
+                    t.lhs,
+                    t.rhs,
+                    t.sum,
+                    t.result,
+                    transposed,
+                    !transposed,
+                    share,
+                    share ? After::kStore : After::kBiasRelu});
 }
 
 TEST(DotKernelTest, ProductsOfDepthOne) {
@@ -145,6 +172,8 @@ TEST(DotKernelTest, VectorsOfEveryType) {
                          {kU8, kS8, kS32, kS32},
                          {kS8, kU8, kS32, kS32},
                          {kU8, kU8, kU32, kU8},
+                         {kS16, kS16, kS32, kS16},
+                         {kU16, kS8, kS32, kS32},
                          {kBF16, kF32, kF32, kF32},
                          {kF32, kF16, kF32, kF32}})
     for (bool transposed : {false, true})

@@ -91,7 +91,7 @@ TEST(UnrolledProgram, ProductsOfFew) {
     auto executable = CompileFor(NativeUse::kWorthwhile, text);
     int out = 0;
     for (const plan::KernelPlan& k : (*executable)->plan().kernels)
-      if (const auto* body = std::get_if<plan::DotKernel>(&k.body)) out += cpu::UnrolledProduct(*body) ? 1 : 0;
+      if (const auto* body = std::get_if<plan::DotKernel>(&k.body)) out += cpu::UnrolledProduct(*body, 1) ? 1 : 0;
     return out;
   };
   for (int k : {1, 2, 3, 4, 5}) {
@@ -107,6 +107,37 @@ TEST(UnrolledProgram, ProductsOfFew) {
     if (k < 5) ExpectSameBits(left), ExpectSameBits(right);
     // The pass pipeline may write products of one element as products of arrays.
     if (k > 1) { EXPECT_EQ(count(left) + count(right), cpu::native::HasRoutines() && k < 5 ? 2 : 0) << k; }
+  }
+}
+
+// A matrix times a vector in each turn of a loop, by numbers whose sums are exact in any order.
+TEST(UnrolledProgram, ProductsOfALoop) {
+  for (const char* size : {"2", "5", "8", "20"}) {
+    const std::string n = size, vector = "f32[" + n + "]", matrix = "f32[" + n + "," + n + "]";
+    const std::string state = "(s32[], " + vector + ", " + matrix + ")";
+    const std::string text =
+        "HloModule m\ncond { p = " + state +
+        " parameter(0)\n  i = s32[] get-tuple-element(p), index=0\n  k = s32[] constant(50)\n"
+        "  ROOT c = pred[] compare(i, k), direction=LT }\nbody { p = " +
+        state + " parameter(0)\n  i = s32[] get-tuple-element(p), index=0\n  x = " + vector +
+        " get-tuple-element(p), index=1\n  a = " + matrix +
+        " get-tuple-element(p), index=2\n  one = s32[] constant(1)\n  j = s32[] add(i, one)\n  d = " + vector +
+        " dot(a, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n  seven = f32[] constant(7)\n  sevens = " +
+        vector + " broadcast(seven), dimensions={}\n  y = " + vector + " remainder(d, sevens)\n  ROOT q = " + state +
+        " tuple(j, y, a) }\nENTRY e {\n  n = s32[" + n + "," + n + "] parameter(0)\n  m = s32[" + n +
+        "] parameter(1)\n  five = s32[] constant(5)\n  fives = s32[" + n + "," + n +
+        "] broadcast(five), dimensions={}\n  few = s32[" + n + "] broadcast(five), dimensions={}\n  r = s32[" + n +
+        "," + n + "] remainder(n, fives)\n  s = s32[" + n + "] remainder(m, few)\n  a = " + matrix +
+        " convert(r)\n  x = " + vector + " convert(s)\n  zero = s32[] constant(0)\n  t = " + state +
+        " tuple(zero, x, a)\n  w = " + state + " while(t), condition=cond, body=body\n  ROOT o = " + vector +
+        " get-tuple-element(w), index=1\n}\n";
+    ExpectSameBits(text);
+    auto executable = CompileFor(NativeUse::kWorthwhile, text);
+    ASSERT_TRUE(executable) << executable.error().ToString();
+    int count = 0;
+    for (const plan::KernelPlan& k : (*executable)->plan().kernels)
+      if (const auto* body = std::get_if<plan::DotKernel>(&k.body)) count += cpu::UnrolledProduct(*body, 50) ? 1 : 0;
+    EXPECT_EQ(count, cpu::native::HasRoutines() && n != "20" ? 1 : 0) << n;
   }
 }
 

@@ -116,7 +116,7 @@ class DotRun final : public CpuKernel {
     } else if (tiny_) {
       tiny_->Run(lhs, rhs, to, pool);
     } else if (short_) {
-      short_->Run(lhs, rhs, to, pool);
+      short_->Run(lhs, rhs, to, pool, scratch);
     } else if (outer_) {
       RunOuterProduct(*outer_, lhs, rhs, to, pool);
     } else if (gemv_) {
@@ -172,9 +172,11 @@ class DotRun final : public CpuKernel {
       writes_result_ = own_direct;
       return {};
     }
-    if (own_direct && ShortProducts::Takes(own)) {
-      short_.emplace(own);
-      writes_result_ = true;
+    const bool is_f64 = b.accumulate_type == ElementType::kF64;
+    if (ShortProducts::Takes(own) && (is_f64 || !SharedProduct::Takes(own))) {
+      short_.emplace(own, threads);
+      product_scratch_ = short_->scratch_bytes();
+      writes_result_ = own_direct;
       return {};
     }
     if (SharedProduct::Takes(own)) {
@@ -225,7 +227,7 @@ class DotRun final : public CpuKernel {
 }  // namespace
 
 KernelResult MakeDotKernel(const plan::KernelPlan& plan, const plan::DotKernel& body, const CpuKernelOptions& options) {
-  if (std::optional<plan::ElementProgram> loop = UnrolledProduct(body))
+  if (std::optional<plan::ElementProgram> loop = UnrolledProduct(body, options.runs))
     return MakeLoopKernel(plan, {std::move(*loop)}, options);
   return DotRun::Make(body, options);
 }

@@ -10,6 +10,7 @@
 #include "cpu_fallback/executor/block_program.h"
 #include "cpu_fallback/executor/iteration.h"
 #include "cpu_fallback/executor/lanes.h"
+#include "cpu_fallback/kernels/tiny_products.h"
 #include "cpu_fallback/native/lane_graph.h"
 #include "cpu_fallback/native/routine.h"
 
@@ -34,6 +35,8 @@ constexpr std::size_t kMostUnrolledNodes = 600;
 // Fewer rows, in a program that runs once, are done before native code would be made.
 constexpr int64_t kFewRows = 256;
 constexpr int64_t kFewProducts = 4096;
+// Products that a loop has inside of it, and how often it turns then.
+constexpr int64_t kProductsOfLoop = 128, kRunsOfLoop = 32;
 // Native code takes narrow elements of a row out of one word.
 bool FitsWord(int64_t elements, int width) { return elements <= 4 || elements * width == 8; }
 
@@ -209,19 +212,21 @@ std::optional<ElementProgram> UnrolledReduction(const plan::ReduceKernel& body, 
   return std::move(out).Finish();
 }
 
-std::optional<ElementProgram> UnrolledProduct(const plan::DotKernel& dot) {
+std::optional<ElementProgram> UnrolledProduct(const plan::DotKernel& dot, int64_t runs) {
   const bool is_of_vectors = dot.m == 1 || dot.n == 1;
   const ElementType type = dot.accumulate_type;
   if (dot.computes_lhs() || dot.computes_rhs()) return std::nullopt;
-  if (!native::HasRoutines() || !is_of_vectors || dot.k < 1 || dot.k > native::kMaxInterleaved || !IsFloat(type) ||
-      dot.lhs_type != type || dot.rhs_type != type)
+  if (!native::HasRoutines() || dot.k < 1 || !IsFloat(type) || dot.lhs_type != type || dot.rhs_type != type)
     return std::nullopt;
   Dims dims = dot.batch;
   dims.push_back(dot.m);
   dims.push_back(dot.n);
   int64_t points = 1;
   for (int64_t d : dims) points = CheckedMul(points, d).value_or(INT64_MAX);
-  if (points < kFewProducts || points == INT64_MAX || dot.epilogue.space.dims() != dims) return std::nullopt;
+  const bool is_many = is_of_vectors && dot.k <= native::kMaxInterleaved && points >= kFewProducts;
+  const bool is_of_loop =
+      runs >= kRunsOfLoop && dot.k <= kTinyDepth && points >= 1 && points <= kProductsOfLoop / dot.k;
+  if ((!is_many && !is_of_loop) || points == INT64_MAX || dot.epilogue.space.dims() != dims) return std::nullopt;
   Unroller out(dims, dot.epilogue.buffers);
   plan::IndexSpace& space = out.space();
   const int rank = static_cast<int>(dims.size());

@@ -15,9 +15,10 @@ namespace krafla::cpu {
 // reduction.
 std::optional<plan::ElementProgram> UnrolledReduction(const plan::ReduceKernel& body, int64_t runs);
 
-// Many products of a vector of up to 4 elements with vectors, as the lightness of pixels, as a loop over all of them.
-// Nothing: it is better done as a product of matrices.
-std::optional<plan::ElementProgram> UnrolledProduct(const plan::DotKernel& dot);
+// Many products of a vector of up to 4 elements with vectors, as the lightness of pixels, as a loop over all of them,
+// and few products of small matrices that a program's loop runs in each of its turns, which can have them as a part of
+// its own. Nothing: it is better done as a product of matrices.
+std::optional<plan::ElementProgram> UnrolledProduct(const plan::DotKernel& dot, int64_t runs);
 
 // A loop over rows of 2 to 4 elements that are stored one behind the other, but some of which are loaded from far
 // apart: over the rows, each of whose elements is a value of its own. Nothing: its rows are as well taken as they are.

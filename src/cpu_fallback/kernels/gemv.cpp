@@ -193,6 +193,8 @@ GemvLoops FindLoops(ElementType sum, ElementType matrix) {
     if (matrix == kS32 || matrix == kU32) return LoopsOf<int32_t, int32_t>();
     if (matrix == kS8) return LoopsOf<int32_t, int8_t>();
     if (matrix == kU8) return LoopsOf<int32_t, uint8_t>();
+    if (matrix == kS16) return LoopsOf<int32_t, int16_t>();
+    if (matrix == kU16) return LoopsOf<int32_t, uint16_t>();
   }
   return {};
 }

@@ -23,8 +23,8 @@ int64_t ColumnsOfPart(int64_t columns, int64_t bytes, int threads, int64_t least
 // Nulls where there are none.
 GemvLoops FindGemvLoops(ElementType sum, ElementType matrix);
 
-// A matrix that is dense along k or n, in f32, f16 or bf16 (summed in f32), f64 (in f64), or s32, u32, s8 or u8 (in 32
-// bits). The vector is of any type that can be widened to the sums'.
+// A matrix that is dense along k or n, in f32, f16 or bf16 (summed in f32), f64 (in f64), or integers of 8 to 32 bits
+// (in 32 bits). The vector is of any type that can be widened to the sums'.
 class Gemv {
  public:
   static bool Takes(const GemmProblem& problem);
