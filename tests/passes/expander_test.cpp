@@ -49,6 +49,30 @@ TEST(ScanRecognizer, Cumulative) {
   }
 }
 
+// Sums of complex numbers are scans of their parts.
+TEST(ScanRecognizer, ComplexSums) {
+  for (std::string_view pad : {"69_0", "0_69"}) {
+    auto module = ExpectSame(Format(R"(HloModule m
+combine {{ a = c64[] parameter(0)
+  b = c64[] parameter(1)
+  ROOT r = c64[] add(a, b) }}
+ENTRY main {{
+  x = f32[70] parameter(0)
+  y = f32[70] parameter(1)
+  z = c64[70] complex(x, y)
+  zero = c64[] constant((0, 0))
+  w = c64[70] reduce-window(z, zero), window={{size=70 pad={}}}, to_apply=combine
+  re = f32[70] real(w)
+  im = f32[70] imag(w)
+  ROOT r = (f32[70], f32[70]) tuple(re, im) }})",
+                                    pad),
+                             {"scan_recognizer", "dce"});
+    ASSERT_TRUE(module);
+    EXPECT_EQ(Find(*module, Opcode::kScan).size(), 2u);
+    EXPECT_TRUE(Find(*module, Opcode::kReduceWindow).empty());
+  }
+}
+
 TEST(ScanRecognizer, OtherWindowsStay) {
   for (std::string_view window : {"size=1x3x1 pad=0_0x2_0x0_0", "size=1x5x1 pad=0_0x2_2x0_0"}) {
     auto module = ExpectSame(Cumulative("add", window), {"scan_recognizer"});
@@ -214,6 +238,18 @@ TEST(SmallDotExpander, OuterProductsAndBatchesSideBySide) {
            Case{"x = f64[5,2,20] parameter(0)\n y = f64[2,5,20] parameter(1)\n ROOT r = f64[20] dot(x, y), "
                 "lhs_batch_dims={2}, lhs_contracting_dims={0,1}, rhs_batch_dims={2}, rhs_contracting_dims={1,0}",
                 0, 1},
+           Case{"x = s32[6,5,20] parameter(0)\n y = s32[5,20,1] parameter(1)\n ROOT r = s32[20,6,1] dot(x, y), "
+                "lhs_batch_dims={2}, lhs_contracting_dims={1}, rhs_batch_dims={1}, rhs_contracting_dims={0}",
+                0, 1},
+           // Complex ones read the matrix where it lies; of more vectors they are products.
+           Case{"x = f32[6,5] parameter(0)\n y = f32[5,2] parameter(1)\n a = c64[6,5] complex(x, x)\n"
+                " b = c64[5,2] complex(y, y)\n ROOT r = c64[6,2] dot(a, b), lhs_contracting_dims={1}, "
+                "rhs_contracting_dims={0}",
+                0, 1},
+           Case{"x = f32[6,5] parameter(0)\n y = f32[5,3] parameter(1)\n a = c64[6,5] complex(x, x)\n"
+                " b = c64[5,3] complex(y, y)\n ROOT r = c64[6,3] dot(a, b), lhs_contracting_dims={1}, "
+                "rhs_contracting_dims={0}",
+                1, 0},
            Case{"x = f32[20,6,5] parameter(0)\n y = f32[5,20] parameter(1)\n ROOT r = f32[20,6] dot(x, y), "
                 "lhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_batch_dims={1}, rhs_contracting_dims={0}",
                 1, 0},
@@ -297,7 +333,7 @@ TEST(ContractionExpander, ManyContractedDimensions) {
       {"s32[4,3,2]", "lhs_contracting_dims={1,2}, rhs_contracting_dims={0,1}", 0},
       {"s32[3,4,2]", "lhs_contracting_dims={1,2}, rhs_contracting_dims={1,0}", 1},
       {"s32[4,2,3]", "lhs_contracting_dims={1,2}, rhs_contracting_dims={0,2}", 1},
-      {"s32[3,2,4]", "lhs_contracting_dims={2,1}, rhs_contracting_dims={0,2}", 2},
+      {"s32[3,2,4]", "lhs_contracting_dims={2,1}, rhs_contracting_dims={0,2}", 1},
   };
   for (const Case& c : cases) {
     auto module = ExpectSame(Entry(Format("x = s32[5,4,3] parameter(0)\n y = {} parameter(1)\n"
@@ -306,6 +342,9 @@ TEST(ContractionExpander, ManyContractedDimensions) {
                              {"contraction_expander"});
     ASSERT_TRUE(module);
     EXPECT_EQ(Find(*module, Opcode::kTranspose).size(), c.transposes) << c.numbers;
+    // The smaller side is the one that is moved.
+    for (const Instruction* t : Find(*module, Opcode::kTranspose))
+      EXPECT_EQ(t->shape().element_count(), 24) << c.numbers;
   }
 }
 

@@ -8,6 +8,7 @@
 // Runs after everything that moves transposes into dots.
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "ir/builder.h"
 #include "passes/passes.h"
@@ -157,13 +158,30 @@ Instruction* Arrange(Rewriter& rewrite, Instruction* x, Dims& contracting, Dims&
   return rewrite.Transpose(x, permutation);
 }
 
+// Contracted dimensions in the order of the larger operand, so that the smaller one is moved, if any.
+void OrderContracted(const Instruction* i, DotAttributes& a) {
+  const bool by_lhs = i->operand(0)->shape().element_count() >= i->operand(1)->shape().element_count();
+  const Dims& by = by_lhs ? a.lhs_contracting : a.rhs_contracting;
+  Dims order(by.size(), 0), lhs, rhs;
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, {}, [&](int64_t n) { return by[static_cast<std::size_t>(n)]; });
+  for (int64_t n : order) {
+    lhs.push_back(a.lhs_contracting[static_cast<std::size_t>(n)]);
+    rhs.push_back(a.rhs_contracting[static_cast<std::size_t>(n)]);
+  }
+  a.lhs_contracting = std::move(lhs);
+  a.rhs_contracting = std::move(rhs);
+}
+
 Instruction* ArrangeContracted(Instruction* i) {
   DotAttributes a = i->attr<DotAttributes>();
   if (a.lhs_contracting.size() < 2) return nullptr;
+  if (SideBySide(i->operand(0)->shape(), a.lhs_contracting) && SideBySide(i->operand(1)->shape(), a.rhs_contracting))
+    return nullptr;
+  OrderContracted(i, a);
   Rewriter rewrite(*i);
   Instruction* lhs = Arrange(rewrite, i->operand(0), a.lhs_contracting, a.lhs_batch);
   Instruction* rhs = Arrange(rewrite, i->operand(1), a.rhs_contracting, a.rhs_batch);
-  if (lhs == i->operand(0) && rhs == i->operand(1)) return nullptr;
   return rewrite.Add(Opcode::kDot, i->shape(), {lhs, rhs}, a);
 }
 

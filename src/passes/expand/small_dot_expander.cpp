@@ -2,7 +2,9 @@
 // Dots that are no matrix products. Where nothing is contracted, of numbers for which back ends have no kernel of outer
 // products, the two sides are multiplied element by element, and what follows reads them where they are. A matrix times
 // a vector for each of many batches that lie side by side in memory is a sum of products of whole rows of batches:
-// products of matrices would gather each row and column, element by element.
+// products of matrices would gather each row and column, element by element. Of complex numbers any product with
+// vectors is a sum of products, which reads the matrix once and where it lies: products of real matrices need its
+// parts.
 #include <algorithm>
 
 #include "ir/dims.h"
@@ -14,6 +16,8 @@ namespace krafla {
 namespace {
 
 constexpr int64_t kManyBatches = 16;  // side by side
+constexpr int64_t kFewProducts = 4;   // which contraction_expander adds up one by one
+constexpr int64_t kFewVectors = 2;    // for each of which the matrix is read
 
 // One side of a dot: its dimensions that are neither of the batch nor contracted, and how many elements these have.
 struct Side {
@@ -30,7 +34,8 @@ struct Side {
     }
   }
   bool EndsInBatch() const {
-    const int64_t last = x->shape().rank() - 1;
+    int64_t last = x->shape().rank() - 1;
+    while (last >= 0 && x->shape().dim(last) == 1) --last;
     return last >= 0 && Contains(batch, last) && x->shape().dim(last) >= kManyBatches;
   }
 };
@@ -63,11 +68,12 @@ Result<Instruction*> MultiplyElements(Instruction* i) {
       i->operand(1)->shape().element_type() != type)
     return nullptr;
   const Side lhs(i->operand(0), a.lhs_batch, a.lhs_contracting), rhs(i->operand(1), a.rhs_batch, a.rhs_contracting);
-  const bool is_plain = type == ElementType::kF32 || type == ElementType::kF64;
+  const bool is_plain = type == ElementType::kF32 || type == ElementType::kF64 || IsIntegral(type);
   const bool is_outer =
       lhs.contracting.empty() && (IsComplex(type) || type == ElementType::kBF16 || type == ElementType::kF16);
-  const bool is_of_vectors =
-      is_plain && std::min(lhs.free_elements, rhs.free_elements) == 1 && lhs.EndsInBatch() && rhs.EndsInBatch();
+  const int64_t vectors = std::min(lhs.free_elements, rhs.free_elements);
+  const bool is_of_vectors = (is_plain && vectors == 1 && lhs.EndsInBatch() && rhs.EndsInBatch()) ||
+                             (IsComplex(type) && vectors <= kFewVectors && lhs.contracted > kFewProducts);
   if (!is_outer && (!is_of_vectors || lhs.contracted == 0)) return nullptr;
 
   Rewriter rewrite(*i);
