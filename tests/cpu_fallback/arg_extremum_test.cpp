@@ -12,14 +12,17 @@ namespace {
 struct ArgCase {
   std::string type, direction;
   int64_t rows, columns;
+  bool is_wide = false;    // indices of 64 bits
+  bool is_across = false;  // a row's elements lie a row's length apart
 };
 
 // As JAX writes them, over x * scale: many elements are equal.
 std::string ArgProgram(const ArgCase& c, bool gives_value) {
   const std::string t = c.type, rows = "[" + std::to_string(c.rows) + "]";
-  const std::string all = "[" + std::to_string(c.rows) + "," + std::to_string(c.columns) + "]";
-  const bool is_float = t[0] == 'f' || t == "bf16", is_wide = t == "f64" || t == "s64";
-  const std::string i = is_wide ? "s64" : "s32";
+  const std::string all = "[" + std::to_string(c.is_across ? c.columns : c.rows) + "," +
+                          std::to_string(c.is_across ? c.rows : c.columns) + "]";
+  const bool is_float = t[0] == 'f' || t == "bf16";
+  const std::string i = c.is_wide ? "s64" : "s32", along = c.is_across ? "0" : "1";
   const std::string low = is_float ? (c.direction == "GT" ? "-inf" : "inf") : "0";
   const std::string takes = is_float ? "or(gt, ne)" : "or(gt, gt)";
   return "HloModule m\narg { v = " + t + "[] parameter(0)\n  i = " + i + "[] parameter(1)\n  w = " + t +
@@ -31,10 +34,10 @@ std::string ArgProgram(const ArgCase& c, bool gives_value) {
          "[]) tuple(r, s) }\nENTRY e {\n  n = s32" + all + " parameter(0)\n  k = s32[] constant(37)\n  ks = s32" + all +
          " broadcast(k), dimensions={}\n  m = s32" + all + " remainder(n, ks)\n  mm = s32" + all +
          " multiply(m, m)\n  ml = s32" + all + " remainder(mm, ks)\n  x = " + t + all + " convert(ml)\n  at = " + i +
-         all + " iota(), iota_dimension=1\n  z = " + t + "[] constant(" + low + ")\n  o = " + i +
-         "[] constant(0)\n  r = (" + t + rows + ", " + i + rows +
-         ") reduce(x, at, z, o), dimensions={1}, to_apply=arg\n  " + (gives_value ? "ROOT r0" : "r0") + " = " + t +
-         rows + " get-tuple-element(r), index=0\n  " + (gives_value ? "r1" : "ROOT r1") + " = " + i + rows +
+         all + " iota(), iota_dimension=" + along + "\n  z = " + t + "[] constant(" + low + ")\n  o = " + i +
+         "[] constant(0)\n  r = (" + t + rows + ", " + i + rows + ") reduce(x, at, z, o), dimensions={" + along +
+         "}, to_apply=arg\n  " + (gives_value ? "ROOT r0" : "r0") + " = " + t + rows +
+         " get-tuple-element(r), index=0\n  " + (gives_value ? "r1" : "ROOT r1") + " = " + i + rows +
          " get-tuple-element(r), index=1\n}\n";
 }
 
@@ -53,7 +56,7 @@ void ExpectArgs(const ArgCase& c) {
     if (c.type[0] != 'f' && c.type != "bf16") best = 0;  // what the reduction begins with
     for (int64_t column = 0; column < c.columns; ++column) {
       int32_t x;
-      std::memcpy(&x, n.data() + (row * c.columns + column) * 4, 4);
+      std::memcpy(&x, n.data() + (c.is_across ? column * c.rows + row : row * c.columns + column) * 4, 4);
       x = x % 37 * (x % 37) % 37;
       if (c.type == "pred") x = x != 0;
       if (c.direction == "GT" ? x > best : x < best) best = x, where = static_cast<Index>(column);
@@ -68,7 +71,13 @@ TEST(ArgExtremum, FindsTheFirst) {
     for (int64_t columns : {17, 33, 64, 100, 1000, 5000}) {
       for (const char* type : {"f32", "s32", "u32", "pred", "bf16", "s8"})
         ExpectArgs<int32_t>({type, direction, 21, columns});
-      for (const char* type : {"f64", "s64"}) ExpectArgs<int64_t>({type, direction, 21, columns});
+      for (const char* type : {"f64", "s64", "u64", "f32", "s32", "u8"})
+        for (int64_t rows : {21, 100}) {
+          for (bool is_across : {false, true}) {
+            ExpectArgs<int64_t>({type, direction, rows, columns, true, is_across});
+            ExpectArgs<int32_t>({type, direction, rows, columns, false, is_across});
+          }
+        }
     }
 }
 
@@ -93,6 +102,34 @@ TEST(ArgExtremum, LoopRefusesNansAlone) {
       EXPECT_EQ(place, 3);
       values[at] = 1;
     }
+  }
+}
+
+// A row at a time beside each other: the first NaN wins, and of equal values the least index.
+TEST(ArgExtremum, ColumnsAreTheCombiner) {
+  constexpr int64_t kRows = 9, kColumns = 37;
+  for (bool is_largest : {false, true}) {
+    const auto run = cpu::FindArgExtremumColumns(is_largest, ElementType::kF32, ElementType::kS64);
+    ASSERT_NE(run, nullptr);
+    std::vector<float> values(kRows * kColumns), best(kColumns, is_largest ? -INFINITY : INFINITY);
+    std::vector<int64_t> places(kRows * kColumns), place(kColumns, 0);
+    for (std::size_t k = 0; k < values.size(); ++k) {
+      values[k] = k % 41 == 0 ? NAN : k % 17 == 0 ? -0.0f : static_cast<float>(k * k % 5);
+      places[k] = static_cast<int64_t>(k * 7 % 19) << 33;
+    }
+    std::vector<float> want = best;
+    std::vector<int64_t> want_place = place;
+    for (std::size_t k = 0; k < values.size(); ++k) {
+      const std::size_t c = k % kColumns;
+      const float x = values[k];
+      const bool stays = (is_largest ? want[c] > x : want[c] < x) || want[c] != want[c];
+      const bool is_tie = want[c] == x && want_place[c] < places[k];
+      if (!stays && !is_tie) want_place[c] = places[k];
+      if (!stays) want[c] = x;
+    }
+    run(values.data(), places.data(), kRows, kColumns, best.data(), place.data());
+    EXPECT_EQ(std::memcmp(best.data(), want.data(), sizeof(float) * kColumns), 0);
+    EXPECT_EQ(place, want_place);
   }
 }
 

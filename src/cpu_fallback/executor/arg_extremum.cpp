@@ -70,7 +70,11 @@ class ArgExtremumMatch {
 
 }  // namespace
 
-ArgExtremumRows FindArgExtremum(const plan::Reduction& reduction) {
+namespace {
+
+// Asks `find` for a loop of the combiner's types.
+template <class Loop>
+Loop FindLoop(const plan::Reduction& reduction, Loop (*find)(bool, ElementType, ElementType)) {
   const plan::ElementProgram& combiner = reduction.combiner;
   if (reduction.kind != plan::Reduction::Kind::kOther || reduction.inputs.size() != 2 || combiner.results.size() != 2)
     return nullptr;
@@ -79,7 +83,14 @@ ArgExtremumRows FindArgExtremum(const plan::Reduction& reduction) {
   const auto type_of = [&](std::size_t result) {
     return combiner.nodes[static_cast<std::size_t>(combiner.results[result])].type;
   };
-  return FindArgExtremumRows(*is_largest, type_of(0), type_of(1));
+  return find(*is_largest, type_of(0), type_of(1));
+}
+
+}  // namespace
+
+ArgExtremumRows FindArgExtremum(const plan::Reduction& reduction) { return FindLoop(reduction, &FindArgExtremumRows); }
+ArgExtremumColumns FindArgExtremumOfColumns(const plan::Reduction& reduction) {
+  return FindLoop(reduction, &FindArgExtremumColumns);
 }
 
 }  // namespace krafla::cpu

@@ -11,5 +11,7 @@ namespace krafla::cpu {
 // the smaller index: v > w || v != v ? v : w, and the index of v where that holds or v == w && i < j. Null: it is
 // another one.
 ArgExtremumRows FindArgExtremum(const plan::Reduction& reduction);
+// The same for columns.
+ArgExtremumColumns FindArgExtremumOfColumns(const plan::Reduction& reduction);
 
 }  // namespace krafla::cpu

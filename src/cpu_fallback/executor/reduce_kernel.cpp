@@ -80,6 +80,10 @@ void ReduceRun::Combine(const Worker& worker, const CompiledReduction& r, int64_
     r.products.columns({values[0], values[1]}, 1, n, {accumulators[0], accumulators[1]});
     return;
   }
+  if (r.arg_columns != nullptr) {
+    r.arg_columns(values[0], values[1], 1, n, accumulators[0], accumulators[1]);
+    return;
+  }
   const void* params[2 * kMaxReducedValues];
   const std::size_t count = r.values.size();
   for (std::size_t v = 0; v < count; ++v) params[v] = accumulators[v], params[count + v] = values[v];
@@ -212,6 +216,8 @@ void ReduceRun::FoldTile(const Worker& worker, const CompiledStage& stage, const
         r.ops.columns(values[0], planes, rows, columns, to[0]);
       } else if (r.products.columns != nullptr) {
         r.products.columns({values[0], values[1]}, rows, columns, {to[0], to[1]});
+      } else if (r.arg_columns != nullptr) {
+        r.arg_columns(values[0], values[1], rows, columns, to[0], to[1]);
       } else {
         for (int64_t i = 0; i < rows; ++i, advance(columns)) Combine(worker, r, columns, to, values);
       }

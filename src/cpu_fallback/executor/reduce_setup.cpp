@@ -236,6 +236,16 @@ bool ReduceRun::TilesFold() const {
   return tile_.rows > kRowsInTurn && (rest == 0 || rest > kRowsInTurn);
 }
 
+namespace {
+
+void FindArgLoops(const Reduction& r, bool value_is_read, CompiledReduction& out) {
+  // A zero may have either sign there, which somebody might read.
+  if (!value_is_read || !IsFloat(r.hlo_type)) out.arg_extremum = FindArgExtremum(r);
+  out.arg_columns = FindArgExtremumOfColumns(r);
+}
+
+}  // namespace
+
 Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body) {
   const uint64_t row_mask = row_rank_ == 0 ? 0 : ~uint64_t{0} >> (64 - row_rank_);
   for (std::size_t number = 0; number < body.stages.size(); ++number) {
@@ -302,10 +312,8 @@ Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body) {
       const ElementType computed = plan::ComputeType(r.hlo_type);
       if (reduction.ops.rows != nullptr && lane == ElementType::kInvalid)
         if (const std::optional<Folding> folding = FoldingOf(r, computed)) reduction.neutral = folding->neutral;
-      // A zero may have either sign there, which somebody might read.
       const std::size_t value = At(reduction.first_param);
-      const bool is_read = value < read_params_.size() && read_params_[value];
-      if (!is_read || !IsFloat(r.hlo_type)) reduction.arg_extremum = FindArgExtremum(r);
+      FindArgLoops(r, value < read_params_.size() && read_params_[value], reduction);
       if (reduction.neutral) reduction.fold_buffer = made.program.FoldBuffer(At(r.inputs[0]));
       if (r.kind != Reduction::Kind::kOther && IsFloat(computed)) reduction.arithmetic = computed;
       KRAFLA_ASSIGN(reduction.init, BlockProgram::Compile(r.init, {}));

@@ -22,10 +22,11 @@ struct ReducedValue {
 struct CompiledReduction {
   std::vector<ReducedValue> values;
   int first_param = 0;
-  ReduceOps ops;                                   // of one value
-  std::optional<uint64_t> neutral;                 // of sums and products: what leaves every number as it is
-  ComplexProducts products;                        // of the parts of complex numbers
-  ArgExtremumRows arg_extremum = nullptr;          // of pairs (value, index)
+  ReduceOps ops;                           // of one value
+  std::optional<uint64_t> neutral;         // of sums and products: what leaves every number as it is
+  ComplexProducts products;                // of the parts of complex numbers
+  ArgExtremumRows arg_extremum = nullptr;  // of pairs (value, index)
+  ArgExtremumColumns arg_columns = nullptr;
   int fold_buffer = -1;                            // of the stage's program, whose tiles fold it themselves
   ConvertFn narrow = nullptr, widen = nullptr;     // of values that are reduced as they are stored
   BlockFn wrap = nullptr;                          // narrow integers that are summed in 32 bits

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu_fallback/kernels/arg_extremum_rows.h"
 
+#include <algorithm>
 #include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
@@ -12,18 +13,36 @@ HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Stored: as values lie in memory; T: as they are compared, of the index' width.
-template <class Stored, class T, class Index, bool kIsLargest>
+// Stored and StoredIndex: as values and indices lie in memory; T and Index: as they are compared, of one width.
+template <class Stored, class StoredIndex, class T, class Index, bool kIsLargest>
 struct ArgExtremumLoop {
   using DI = hn::ScalableTag<Index>;
   using D = hn::Rebind<T, DI>;
   using V = hn::Vec<D>;
   using VI = hn::Vec<DI>;
 
-  static HWY_INLINE V Load(D d, const Stored* at) {
-    if constexpr (std::is_same_v<Stored, T>) return hn::LoadU(d, at);
-    else return hn::PromoteTo(d, hn::LoadU(hn::Rebind<Stored, D>(), at));
+  // `count` elements, and zeros behind them.
+  template <class DT, class From>
+  static HWY_INLINE hn::Vec<DT> LoadWide(DT d, const From* at, std::size_t count) {
+    const hn::Rebind<From, DT> narrow;
+    const auto x = count == hn::Lanes(d) ? hn::LoadU(narrow, at) : hn::LoadN(narrow, at, count);
+    if constexpr (std::is_same_v<From, hn::TFromD<DT>>) return x;
+    else return hn::PromoteTo(d, x);
   }
+  template <class DT, class To>
+  static HWY_INLINE void StoreNarrow(hn::Vec<DT> x, DT d, To* at, std::size_t count) {
+    const hn::Rebind<To, DT> narrow;
+    if constexpr (std::is_same_v<To, hn::TFromD<DT>>) {
+      hn::StoreN(x, d, at, count);
+    } else if constexpr (std::is_floating_point_v<To>) {
+      hn::StoreN(hn::DemoteTo(narrow, x), narrow, at, count);
+    } else {
+      const hn::RebindToUnsigned<DT> wide;
+      const hn::Rebind<std::make_unsigned_t<To>, DT> bits;
+      hn::StoreN(hn::BitCast(narrow, hn::TruncateTo(bits, hn::BitCast(wide, x))), narrow, at, count);
+    }
+  }
+  static HWY_INLINE V Load(D d, const Stored* at) { return LoadWide(d, at, hn::Lanes(d)); }
   static bool IsNan(T x) {
     if constexpr (std::is_floating_point_v<T>) return x != x;
     else return false;
@@ -45,9 +64,9 @@ struct ArgExtremumLoop {
     const DI di;
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
     const Stored* v = static_cast<const Stored*>(values);
-    const Index* at = static_cast<const Index*>(indices);
+    const StoredIndex* at = static_cast<const StoredIndex*>(indices);
     T most = static_cast<T>(*static_cast<const Stored*>(value));
-    Index where = *static_cast<const Index*>(index);
+    Index where = *static_cast<const StoredIndex*>(index);
     bool has_nan = IsNan(most);
     int64_t i = 0;
     if (n >= lanes) {
@@ -58,7 +77,7 @@ struct ArgExtremumLoop {
       const auto take = [&](int64_t from, int which) HWY_ATTR {
         const V x = Load(d, v + from);
         if constexpr (std::is_floating_point_v<T>) sum = hn::IfThenElse(hn::IsNaN(x), x, sum);
-        Combine(x, hn::LoadU(di, at + from), best[which], best_index[which]);
+        Combine(x, LoadWide(di, at + from, hn::Lanes(di)), best[which], best_index[which]);
       };
       for (; i + 2 * lanes <= n; i += 2 * lanes) take(i, 0), take(i + lanes, 1);
       for (; i + lanes <= n; i += lanes) take(i, 0);
@@ -80,29 +99,63 @@ struct ArgExtremumLoop {
     }
     if (has_nan) return false;
     *static_cast<Stored*>(value) = static_cast<Stored>(most);
-    *static_cast<Index*>(index) = where;
+    *static_cast<StoredIndex*>(index) = static_cast<StoredIndex>(where);
     return true;
+  }
+
+  static void RunColumns(const void* values, const void* indices, int64_t rows, int64_t columns, void* value,
+                         void* index) {
+    const D d;
+    const DI di;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    for (int64_t c = 0; c < columns; c += lanes) {
+      const auto count = static_cast<std::size_t>(std::min(lanes, columns - c));
+      const Stored* v = static_cast<const Stored*>(values) + c;
+      const StoredIndex* at = static_cast<const StoredIndex*>(indices) + c;
+      V best = LoadWide(d, static_cast<const Stored*>(value) + c, count);
+      VI best_index = LoadWide(di, static_cast<const StoredIndex*>(index) + c, count);
+      for (int64_t r = 0; r < rows; ++r, v += columns, at += columns) {
+        const V x = LoadWide(d, v, count);
+        const VI place = LoadWide(di, at, count);
+        auto stays = kIsLargest ? hn::Gt(best, x) : hn::Lt(best, x);
+        if constexpr (std::is_floating_point_v<T>) stays = hn::Or(stays, hn::IsNaN(best));
+        const auto is_tie = hn::And(hn::RebindMask(di, hn::Eq(best, x)), hn::Lt(best_index, place));
+        best_index = hn::IfThenElse(hn::Or(hn::RebindMask(di, stays), is_tie), best_index, place);
+        best = hn::IfThenElse(stays, best, x);
+      }
+      StoreNarrow(best, d, static_cast<Stored*>(value) + c, count);
+      StoreNarrow(best_index, di, static_cast<StoredIndex*>(index) + c, count);
+    }
   }
 };
 
-template <class Stored, class T, class Index>
-ArgExtremumRows PickArgExtremum(bool is_largest) {
-  return is_largest ? &ArgExtremumLoop<Stored, T, Index, true>::Run : &ArgExtremumLoop<Stored, T, Index, false>::Run;
+template <class Stored, class StoredIndex, class T, class Index>
+ArgExtremumLoops LoopsOfPairs() {
+  using Smallest = ArgExtremumLoop<Stored, StoredIndex, T, Index, false>;
+  using Largest = ArgExtremumLoop<Stored, StoredIndex, T, Index, true>;
+  return {{&Smallest::Run, &Largest::Run}, {&Smallest::RunColumns, &Largest::RunColumns}};
 }
 
-ArgExtremumRows FindArgExtremumOf(bool is_largest, ElementType value, ElementType index) {
-  if (index == ElementType::kS32) {
-    if (value == ElementType::kPred) return PickArgExtremum<uint8_t, int32_t, int32_t>(is_largest);
-    if (value == ElementType::kF32) return PickArgExtremum<float, float, int32_t>(is_largest);
-    if (value == ElementType::kS32) return PickArgExtremum<int32_t, int32_t, int32_t>(is_largest);
-    if (value == ElementType::kU32) return PickArgExtremum<uint32_t, uint32_t, int32_t>(is_largest);
+ArgExtremumLoops FindLoopsOfPairs(ElementType value, ElementType index) {
+  using enum ElementType;
+  if (index == kS32) {
+    if (value == kPred) return LoopsOfPairs<uint8_t, int32_t, int32_t, int32_t>();
+    if (value == kF32) return LoopsOfPairs<float, int32_t, float, int32_t>();
+    if (value == kS32) return LoopsOfPairs<int32_t, int32_t, int32_t, int32_t>();
+    if (value == kU32) return LoopsOfPairs<uint32_t, int32_t, uint32_t, int32_t>();
+    if (value == kF64) return LoopsOfPairs<double, int32_t, double, int64_t>();
+    if (value == kS64) return LoopsOfPairs<int64_t, int32_t, int64_t, int64_t>();
+    if (value == kU64) return LoopsOfPairs<uint64_t, int32_t, uint64_t, int64_t>();
   }
-  if (index == ElementType::kS64) {
-    if (value == ElementType::kF64) return PickArgExtremum<double, double, int64_t>(is_largest);
-    if (value == ElementType::kS64) return PickArgExtremum<int64_t, int64_t, int64_t>(is_largest);
-    if (value == ElementType::kU64) return PickArgExtremum<uint64_t, uint64_t, int64_t>(is_largest);
+  if (index == kS64) {
+    if (value == kF32) return LoopsOfPairs<float, int64_t, double, int64_t>();
+    if (value == kS32) return LoopsOfPairs<int32_t, int64_t, int64_t, int64_t>();
+    if (value == kU32) return LoopsOfPairs<uint32_t, int64_t, uint64_t, int64_t>();
+    if (value == kF64) return LoopsOfPairs<double, int64_t, double, int64_t>();
+    if (value == kS64) return LoopsOfPairs<int64_t, int64_t, int64_t, int64_t>();
+    if (value == kU64) return LoopsOfPairs<uint64_t, int64_t, uint64_t, int64_t>();
   }
-  return nullptr;
+  return {};
 }
 
 }  // namespace krafla::cpu::HWY_NAMESPACE
@@ -110,9 +163,12 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace krafla::cpu {
-HWY_EXPORT(FindArgExtremumOf);
+HWY_EXPORT(FindLoopsOfPairs);
 ArgExtremumRows FindArgExtremumRows(bool is_largest, ElementType value, ElementType index) {
-  return HWY_DYNAMIC_DISPATCH(FindArgExtremumOf)(is_largest, value, index);
+  return HWY_DYNAMIC_DISPATCH(FindLoopsOfPairs)(value, index).rows[is_largest];
+}
+ArgExtremumColumns FindArgExtremumColumns(bool is_largest, ElementType value, ElementType index) {
+  return HWY_DYNAMIC_DISPATCH(FindLoopsOfPairs)(value, index).columns[is_largest];
 }
 }  // namespace krafla::cpu
 #endif

@@ -11,7 +11,15 @@ namespace krafla::cpu {
 // Combines n pairs with the one that is there. False, and nothing is written: there is a NaN among the values, whose
 // index depends on the order. Of zeros of both signs the value is any.
 using ArgExtremumRows = bool (*)(const void* values, const void* indices, int64_t n, void* value, void* index);
+// Combines `rows` rows of pairs with the row that is there, each column by itself: the first NaN wins.
+using ArgExtremumColumns = void (*)(const void* values, const void* indices, int64_t rows, int64_t columns, void* value,
+                                    void* index);
+struct ArgExtremumLoops {
+  ArgExtremumRows rows[2] = {};  // of smallest values, of largest ones
+  ArgExtremumColumns columns[2] = {};
+};
 // Of compute types; null: there is no loop for them.
 ArgExtremumRows FindArgExtremumRows(bool is_largest, ElementType value, ElementType index);
+ArgExtremumColumns FindArgExtremumColumns(bool is_largest, ElementType value, ElementType index);
 
 }  // namespace krafla::cpu
