@@ -234,12 +234,15 @@ TEST(LoopKernelTest, ColumnsByIndicesGoAlongRows) {
 // By numbers of either sign, powers of two, and the ends of the type.
 TEST(LoopKernelTest, DividesByOneNumber) {
   for (ElementType type : {ElementType::kS8, ElementType::kU8, ElementType::kS16, ElementType::kU16, ElementType::kS32,
-                           ElementType::kU32}) {
+                           ElementType::kU32, ElementType::kS64, ElementType::kU64}) {
     const int bits = BitWidth(type);
-    const int64_t top = IsSigned(type) ? (int64_t{1} << (bits - 1)) - 1 : (int64_t{1} << bits) - 1;
+    const int64_t top = bits == 64       ? std::numeric_limits<int64_t>::max()
+                        : IsSigned(type) ? (int64_t{1} << (bits - 1)) - 1
+                                         : (int64_t{1} << bits) - 1;
     for (int64_t divisor : {int64_t{0}, int64_t{1}, int64_t{3}, int64_t{10}, int64_t{41}, int64_t{49}, int64_t{64},
                             int64_t{127}, top, int64_t{-1}, int64_t{-7}, int64_t{-49}, -top - 1}) {
-      if (divisor < 0 && !IsSigned(type)) continue;
+      // Of 64 bits they are large numbers.
+      if (divisor < 0 && !IsSigned(type) && bits < 64) continue;
       for (Opcode op : {Opcode::kDivide, Opcode::kRemainder}) {
         const int64_t n = 70000;
         const int64_t dims[] = {n};

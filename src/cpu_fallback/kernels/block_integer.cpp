@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Integer ops as XLA defines them (hlo_evaluator_typed_visitor.h): everything wraps, x / 0 is all ones, x % 0 is x,
 // MIN / -1 is MIN, shifts by an amount outside [0, bits) give 0 or the sign.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -158,6 +159,43 @@ void DivideU32ByOneLoop(const BlockArgs& args) {
   for (int64_t i = 0; i < n; ++i)
     out[i] = Quotient::Finish(a[i], y, static_cast<uint32_t>(static_cast<double>(a[i]) * reciprocal), false);
 }
+// Of 64 bits the factor has 65, the highest of which is added by itself (Granlund and Montgomery, "Division by
+// invariant integers using multiplication", 1994, figure 4.1): with l = ceil(log2 |y|) and m = floor(2^64 (2^l - |y|) /
+// |y|) + 1 and t = m |x| >> 64 it is (t + ((|x| - t) >> 1)) >> (l - 1).
+template <class T, bool kRemainder>
+void DivideWideByOneLoop(const BlockArgs& args) {
+  const T* a = static_cast<const T*>(args.in[0]);
+  const T y = *static_cast<const T*>(args.in[1]);
+  T* out = static_cast<T*>(args.out);
+  const int64_t n = args.n;
+  if (y == 0) {
+    for (int64_t i = 0; i < n; ++i) out[i] = kRemainder ? a[i] : static_cast<T>(~T{0});
+    return;
+  }
+  const uint64_t divisor = y < 0 ? uint64_t{0} - static_cast<uint64_t>(y) : static_cast<uint64_t>(y);
+  const int log = std::bit_width(divisor - 1);
+  const uint64_t excess = (log == 64 ? uint64_t{0} : uint64_t{1} << log) - divisor;
+  const uint64_t factor = static_cast<uint64_t>((static_cast<unsigned __int128>(excess) << 64) / divisor) + 1;
+  const int first_shift = std::min(log, 1), last_shift = std::max(log - 1, 0);
+  const uint64_t low = factor & 0xffffffffu, high = factor >> 32;
+  const uint64_t quotient_sign = y < 0 ? ~uint64_t{0} : 0;
+  KRAFLA_VECTOR_LOOP
+  for (int64_t i = 0; i < n; ++i) {
+    const uint64_t x = static_cast<uint64_t>(a[i]);
+    const uint64_t sign = std::is_signed_v<T> ? uint64_t{0} - (x >> 63) : 0;  // all ones: negative
+    const uint64_t size = (x ^ sign) - sign;
+    const uint64_t x0 = size & 0xffffffffu, x1 = size >> 32;
+    const uint64_t middle = x1 * low + (x0 * low >> 32);
+    const uint64_t t = x1 * high + (middle >> 32) + (((middle & 0xffffffffu) + x0 * high) >> 32);
+    const uint64_t q = (t + ((size - t) >> first_shift)) >> last_shift;
+    if constexpr (kRemainder) {
+      out[i] = static_cast<T>(((size - q * divisor) ^ sign) - sign);
+    } else {
+      const uint64_t mask = sign ^ quotient_sign;
+      out[i] = static_cast<T>((q ^ mask) - mask);
+    }
+  }
+}
 template <class T, bool kRemainder>
 BlockFn PickDivide(unsigned uniform) {
   if (uniform == 0) return &ScalarBinaryLoop<T, FloatQuotient<T, kRemainder>>;
@@ -196,8 +234,10 @@ BlockFn FindPlain(const BlockKey& key) {
     if (key.opcode == Opcode::kDivide) return PickDivide<T, false>(u);
     if (key.opcode == Opcode::kRemainder) return PickDivide<T, true>(u);
   } else {
-    if (key.opcode == Opcode::kDivide) return PickScalarBinary<T, ScalarDivide>(u);
-    if (key.opcode == Opcode::kRemainder) return PickScalarBinary<T, ScalarRemainder>(u);
+    if (key.opcode == Opcode::kDivide)
+      return u == 2 ? &DivideWideByOneLoop<T, false> : PickScalarBinary<T, ScalarDivide>(u);
+    if (key.opcode == Opcode::kRemainder)
+      return u == 2 ? &DivideWideByOneLoop<T, true> : PickScalarBinary<T, ScalarRemainder>(u);
   }
   return nullptr;
 }
