@@ -25,6 +25,34 @@ TEST(LoopKernelTest, GathersRowsAndElements) {
   }
 }
 
+// Short rows at even distances: elements of 2 to 8 bytes, rows of 4 to 64 bytes and some that are no such rows,
+// repeated, in another order, backwards, from the middle of an array, and in quotients of an index.
+TEST(LoopKernelTest, CopiesShortRows) {
+  for (ElementType type : {ElementType::kBF16, ElementType::kS32, ElementType::kF64, ElementType::kU8})
+    for (int64_t columns : {1, 2, 3, 4, 5, 8, 13, 20})
+      for (int way : {0, 1, 2, 3}) {
+        const int64_t rows = 37, lines = 40, times = 3;
+        const int64_t dims[] = {lines, rows, times, columns};
+        ProgramBuilder b(dims);
+        auto& s = b.space();
+        const int64_t line_step = rows * columns + 5;
+        const int in = b.AddBuffer(type, lines * line_step, false);
+        const int out = b.AddBuffer(type, lines * rows * times * columns, true);
+        IndexId line = s.Iter(0), row = s.Iter(1);
+        if (way == 1) row = s.AddConstant(s.Mul(row, -1), rows - 1);
+        if (way == 2) line = s.FloorDiv(line, 2);
+        IndexId from = s.AddConstant(s.Add(s.Add(s.Mul(line, line_step), s.Mul(row, columns)), s.Iter(3)), 5);
+        // Lines and rows change places.
+        const IndexId to =
+            way == 3 ? s.Add(s.Add(s.Mul(s.Iter(1), lines * times * columns), s.Mul(s.Iter(0), times * columns)),
+                             s.Add(s.Mul(s.Iter(2), columns), s.Iter(3)))
+                     : RowMajor(b);
+        const NodeId x = b.Load(in, type, from);
+        b.AddStore({.buffer = out, .index = to, .node = x, .storage = type});
+        CheckLoop(std::move(b).Finish(), "short rows of " + std::string(ElementTypeName(type)));
+      }
+}
+
 // table[indices[i], :], and a constant where a predicate of the row is false.
 TEST(LoopKernelTest, GathersRows) {
   for (ElementType type : {ElementType::kF32, ElementType::kS8, ElementType::kBF16, ElementType::kF64}) {

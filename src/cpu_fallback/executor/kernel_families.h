@@ -8,6 +8,7 @@
 #include "cpu_fallback/executor/cpu_kernel.h"
 #include "cpu_fallback/executor/iteration.h"
 #include "cpu_fallback/executor/row_gather.h"
+#include "cpu_fallback/executor/strided_copy.h"
 
 namespace krafla::cpu {
 
@@ -61,7 +62,8 @@ class LoopRunner {
                        std::byte* memory);
 
   std::vector<Piece> pieces_;
-  std::vector<RowGather> rows_;  // parts that are copies of rows
+  std::vector<RowGather> rows_;      // parts that are copies of rows
+  std::vector<StridedCopy> copies_;  // and of short ones at even distances
   int64_t frame_bytes_ = 0;
   int64_t tiles_ = 0;  // of all pieces
   int64_t grain_ = 1;  // tiles that are worth a thread

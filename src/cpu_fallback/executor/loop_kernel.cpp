@@ -169,6 +169,10 @@ Result<LoopRunner> LoopRunner::Make(ElementProgram program, int64_t runs) {
       out.rows_.push_back(std::move(*rows));
       continue;
     }
+    if (std::optional<StridedCopy> copy = StridedCopy::Make(part)) {
+      out.copies_.push_back(std::move(*copy));
+      continue;
+    }
     if (std::optional<ElementProgram> over_rows = UnrolledRows(part)) part = std::move(*over_rows);
     Piece piece;
     TileShape tile;
@@ -214,10 +218,11 @@ void LoopRunner::Run(std::span<std::byte* const> buffers, ThreadPool& pool, std:
     }
   });
   for (const RowGather& rows : rows_) rows.Run(buffers, pool, scratch);
+  for (const StridedCopy& copy : copies_) copy.Run(buffers, pool);
 }
 
 bool LoopRunner::AppendTo(TapeBuilder& tape, std::span<const plan::Slice> buffers) const {
-  if (!rows_.empty()) return false;
+  if (!rows_.empty() || !copies_.empty()) return false;
   for (const Piece& piece : pieces_)
     if (!piece.IsOneTile() || piece.program.has_params()) return false;
   for (const Piece& piece : pieces_) piece.program.AppendTo(tape, buffers, piece.only.rows, piece.only.columns);
@@ -225,7 +230,9 @@ bool LoopRunner::AppendTo(TapeBuilder& tape, std::span<const plan::Slice> buffer
 }
 
 Result<bool> LoopRunner::AppendTo(RoutineBlock& block, std::span<const plan::Slice> buffers) const {
-  if (!rows_.empty() || !std::ranges::all_of(pieces_, [](const Piece& p) { return p.source != nullptr; })) return false;
+  if (!rows_.empty() || !copies_.empty() ||
+      !std::ranges::all_of(pieces_, [](const Piece& p) { return p.source != nullptr; }))
+    return false;
   // All that pieces load is loaded before any of them stores, as if they ran at once.
   std::vector<RoutineStore> stores;
   for (const Piece& piece : pieces_) {
