@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "base/checked_math.h"
 #include "base/interruption.h"
@@ -23,6 +24,7 @@ constexpr int64_t kLeastStridedBytes = 8192;  // of all: less may be a loop's in
 constexpr int64_t kLeastStridedRow = 4, kMostStridedRow = 64;
 // Blocks of lines and rows, of which the cache keeps both sides.
 constexpr int64_t kStridedBlock = 16;
+constexpr int64_t kFewStridedRows = 8;
 
 // kBytes once, or twice with an overlap.
 template <std::size_t kBytes>
@@ -109,6 +111,8 @@ std::optional<StridedCopy> StridedCopy::Make(const ElementProgram& given) {
   if (lines->from == 0 || std::abs(lines->from) > std::abs(out.rows_.from)) lines = out.outer_.end() - 1;
   out.lines_ = *lines;
   out.outer_.erase(lines);
+  // Few rows, as a pixel's repetitions, are turns of the outer loop.
+  if (out.rows_.extent < kFewStridedRows && out.lines_.extent > out.rows_.extent) std::swap(out.lines_, out.rows_);
   return out;
 }
 

@@ -33,11 +33,15 @@ struct Side {
       else if (!Contains(batch, d)) free.push_back(d), free_elements *= x->shape().dim(d);
     }
   }
-  bool EndsInBatch() const {
+  // The dimension whose elements lie side by side, -1: there is one element.
+  int64_t Last() const {
     int64_t last = x->shape().rank() - 1;
     while (last >= 0 && x->shape().dim(last) == 1) --last;
-    return last >= 0 && Contains(batch, last) && x->shape().dim(last) >= kManyBatches;
+    return last;
   }
+  bool EndsInBatch() const { return Last() >= 0 && Contains(batch, Last()) && x->shape().dim(Last()) >= kManyBatches; }
+  bool EndsInContracted() const { return Contains(contracting, Last()); }
+  bool EndsInAnyBatch() const { return Contains(batch, Last()); }
 };
 
 // The dimensions of both sides: contracted ones, then as the result has them.
@@ -72,8 +76,12 @@ Result<Instruction*> MultiplyElements(Instruction* i) {
   const bool is_outer =
       lhs.contracting.empty() && (IsComplex(type) || type == ElementType::kBF16 || type == ElementType::kF16);
   const int64_t vectors = std::min(lhs.free_elements, rhs.free_elements);
-  const bool is_of_vectors = (is_plain && vectors == 1 && lhs.EndsInBatch() && rhs.EndsInBatch()) ||
-                             (IsComplex(type) && vectors <= kFewVectors && lhs.contracted > kFewProducts);
+  // Sums that run along what one side has side by side and the other one far apart.
+  const bool is_crossed =
+      (lhs.EndsInContracted() && rhs.EndsInAnyBatch()) || (rhs.EndsInContracted() && lhs.EndsInAnyBatch());
+  const bool is_of_vectors =
+      (is_plain && vectors == 1 && lhs.EndsInBatch() && rhs.EndsInBatch()) ||
+      (IsComplex(type) && vectors <= kFewVectors && !is_crossed && lhs.contracted > kFewProducts);
   if (!is_outer && (!is_of_vectors || lhs.contracted == 0)) return nullptr;
 
   Rewriter rewrite(*i);
