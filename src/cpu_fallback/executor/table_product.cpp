@@ -16,9 +16,8 @@ namespace {
 
 // Lines of a task: their sums stay in the L1 cache.
 constexpr int64_t kMostTableLines = 4096, kLeastTableLines = 128;
-// The memory that rows of a turn reach over: so many pages that the processor remembers where they are.
-constexpr int64_t kTurnBytes = 256 * 1024;
-constexpr int64_t kLeastTableGroup = 128;
+// Places of the depth of a group: of fewer it takes as long to make a table as to make the weights one by one.
+constexpr int64_t kLeastTableGroup = 32;
 
 std::optional<TableForm> FormOf(CodeForm::Kind kind) {
   if (kind == CodeForm::Kind::kColumnPairs) return TableForm::kColumnPairs;
@@ -40,11 +39,11 @@ std::optional<TableProduct> TableProduct::Make(const plan::DotKernel& kernel, co
   const std::optional<CodesInMemory> codes = FindCodesInMemory(*weights, is_rhs);
   const std::optional<TableForm> form = codes ? FormOf(codes->form.kind) : std::nullopt;
   if (!form) return std::nullopt;
-  // For a few places of the depth it takes as long to make a table as to make the weights one by one.
   if (weights->group < kLeastTableGroup) return std::nullopt;
   out.lines_ = is_rhs ? p.n : p.m;
   out.form_ = *form;
-  if (weights->group % PlacesOfVector(*form) != 0 || (*form == TableForm::kColumnPairs && out.lines_ % 2 != 0))
+  if (weights->group % (kTableRows * PlacesOfRow(*form)) != 0 ||
+      (*form == TableForm::kColumnPairs && out.lines_ % 2 != 0))
     return std::nullopt;
   out.problem_ = p, out.codes_ = *codes, out.group_ = weights->group;
   out.batches_ = BatchCount(p);
@@ -57,8 +56,7 @@ std::optional<TableProduct> TableProduct::Make(const plan::DotKernel& kernel, co
   for (std::size_t c = 0; c < out.table_.size(); ++c)
     out.table_[c] = static_cast<int32_t>(c ^ codes->form.flip) - codes->form.zero;
   // Turns begin with a group, of which they have some whole ones or a part of one.
-  const int64_t vector = RowsOfVector(*form), rows_of_group = out.group_ / out.PlacesOfRow();
-  out.turn_ = std::clamp(kTurnBytes / std::max<int64_t>(codes->stride, 1) / vector * vector, 2 * vector, kTableTurn);
+  const int64_t rows_of_group = out.group_ / PlacesOfRow(*form);
   if (rows_of_group < out.turn_) out.turn_ = out.turn_ / rows_of_group * rows_of_group;
   out.PlaceScratch(threads);
   return out;
@@ -84,7 +82,6 @@ void TableProduct::PlaceScratch(int threads) {
   };
   int64_t size = 0, frame = scales_->frame_bytes();
   place(size, problem_.k * 2);
-  raw_offset_ = place(size, problem_.k * 2);
   scales_offset_ = place(size, scales_->scratch_bytes());
   if (zeros_) {
     zeros_offset_ = place(size, zeros_->scratch_bytes());
@@ -96,20 +93,20 @@ void TableProduct::PlaceScratch(int threads) {
   scratch_bytes_ = workers_offset_ + threads * worker_bytes_;
 }
 
-// As the kernel reads it: of bytes with two places the first ones of 32 bytes, then the second ones.
+// As the kernel reads it.
 void TableProduct::PlaceVector(const std::byte* vector, int64_t batch, std::byte* scratch) const {
   const GemmProblem& p = problem_;
   const std::byte* from = vector + BatchOffset(batch, p.batch, vector_batch_strides_) * 2;
-  if (form_ == TableForm::kColumnPairs) return MoveTile(2, from, {0, depth_stride_}, scratch, {0, 1}, 1, p.k);
-  std::byte* raw = scratch + raw_offset_;
-  MoveTile(2, from, {0, depth_stride_}, raw, {0, 1}, 1, p.k);
-  for (int64_t k = 0; k < p.k; k += 2 * kTableBytes)
-    MoveTile(2, raw + k * 2, {1, 2}, scratch + k * 2, {kTableBytes, 1}, 2, kTableBytes);
+  const int64_t places = PlacesOfRow(form_);
+  if (places == 1) return MoveTile(2, from, {0, depth_stride_}, scratch, {0, 1}, 1, p.k);
+  for (int64_t k = 0; k < p.k; k += kTableRows * places)
+    MoveTile(2, from + k * depth_stride_ * 2, {depth_stride_, places * depth_stride_}, scratch + k * 2, {kTableRows, 1},
+             places, kTableRows);
 }
 
 void TableProduct::AddRows(const Task& task, float* sums) const {
   const GemmProblem& p = problem_;
-  const int64_t places = PlacesOfRow();
+  const int64_t places = PlacesOfRow(form_);
   const std::byte* codes = task.bindings[At(codes_.buffer)] + codes_.offset +
                            BatchOffset(task.batch, p.batch, codes_.batch_strides) + codes_.form.BytesOf(task.begin);
   TableDotTurn turn{.table = table_.data(),
@@ -126,6 +123,7 @@ void TableProduct::AddRows(const Task& task, float* sums) const {
     const int64_t group = row * places / group_;
     turn.rows = next - row;
     turn.codes = codes + row * codes_.stride;
+    turn.next = codes + next * codes_.stride, turn.next_rows = std::min(turn.rows, rows - next);
     turn.vector = reinterpret_cast<const uint16_t*>(task.scratch) + row * places;
     turn.scales = scales_->Of(task.bindings, task.scratch + scales_offset_, task.batch, group, task.begin);
     if (zeros_) {

@@ -34,7 +34,6 @@ class TableProduct {
   void PlaceScratch(int threads);
   void PlaceVector(const std::byte* vector, int64_t batch, std::byte* scratch) const;
   void AddRows(const Task& task, float* sums) const;
-  int64_t PlacesOfRow() const { return PlacesOfVector(form_) / RowsOfVector(form_); }
 
   GemmProblem problem_;
   bool is_rhs_ = true;  // which operand is weights
@@ -50,8 +49,8 @@ class TableProduct {
   int64_t turn_ = kTableTurn;  // rows of memory
   int64_t most_lines_ = 1;     // of a task
   // Of the scratch, which begins with the vector.
-  int64_t raw_offset_ = 0, scales_offset_ = 0, zeros_offset_ = 0, workers_offset_ = 0, worker_bytes_ = 0,
-          frame_offset_ = 0, scratch_bytes_ = 0;
+  int64_t scales_offset_ = 0, zeros_offset_ = 0, workers_offset_ = 0, worker_bytes_ = 0, frame_offset_ = 0,
+          scratch_bytes_ = 0;
 };
 
 }  // namespace krafla::cpu

@@ -2,6 +2,7 @@
 #include "cpu_fallback/kernels/table_dot.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/checked_math.h"
 #include "cpu_fallback/kernels/unroll.h"
@@ -25,163 +26,147 @@ namespace krafla::cpu::HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_AVX3_ZEN4
 
-// Sixteen bytes of rows r, r + 8, r + 16 and r + 24, a block each.
-HWY_INLINE __m512i LoadBlocks(const std::byte* from, int64_t stride) {
-  const auto block = [&](int64_t i)
-                         HWY_ATTR { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + 8 * i * stride)); };
-  __m512i out = _mm512_castsi128_si512(block(0));
-  out = _mm512_inserti32x4(out, block(1), 1);
-  out = _mm512_inserti32x4(out, block(2), 2);
-  return _mm512_inserti32x4(out, block(3), 3);
+constexpr int64_t kLineBytes = 64, kParts = 8, kBlocks = 4;
+constexpr int64_t ColumnsOfLine(TableForm form) {
+  return form == TableForm::kColumnPairs ? 2 * kLineBytes : form == TableForm::kWords ? kLineBytes / 4 : kLineBytes;
 }
+// Columns of 16 bits of memory, of which each has a table; of words there is one of half of a column.
+constexpr int64_t TablesOfPart(TableForm form) {
+  return form == TableForm::kColumnPairs ? 4 : form == TableForm::kRowPairs ? 2 : 1;
+}
+constexpr int64_t kMostScales = kTableTurn / kTableRows * ColumnsOfLine(TableForm::kColumnPairs);
 
-// The bytes of each column of 32 rows: to[v] has those of columns 2v and 2v + 1, eight rows of each in turn a block.
-HWY_INLINE void TransposeBytes(const std::byte* from, int64_t stride, __m512i* to) {
-  __m512i rows[8], pairs[8], quads[8];
-  KRAFLA_UNROLL(8)
-  for (int i = 0; i < 8; ++i) rows[i] = LoadBlocks(from + i * stride, stride);
+// What is made of a line of memory of each row of a turn.
+struct alignas(64) TableScratch {
+  // Of each kTableRows rows kParts vectors: block b of vector i has those rows' 16 bits number kParts * b + i.
+  __m512i rows[kTableTurn];
+  float scales[kMostScales];
+  union {
+    float zeros[kMostScales];
+    int32_t integers[kMostScales];  // zeros whose differences from codes bf16 may not have
+  };
+  float sums[ColumnsOfLine(TableForm::kColumnPairs)];
+};
+
+// Eight rows of a line.
+HWY_INLINE void Transpose(const __m512i (&rows)[kTableRows], __m512i* to) {
+  __m512i pairs[8], quads[8];
   KRAFLA_UNROLL(4)
   for (int i = 0; i < 4; ++i) {
-    pairs[i] = _mm512_unpacklo_epi8(rows[2 * i], rows[2 * i + 1]);
-    pairs[4 + i] = _mm512_unpackhi_epi8(rows[2 * i], rows[2 * i + 1]);
+    pairs[i] = _mm512_unpacklo_epi16(rows[2 * i], rows[2 * i + 1]);
+    pairs[4 + i] = _mm512_unpackhi_epi16(rows[2 * i], rows[2 * i + 1]);
   }
   KRAFLA_UNROLL(2)
   for (int half = 0; half < 2; ++half) {
     KRAFLA_UNROLL(2)
     for (int i = 0; i < 2; ++i) {
-      quads[4 * half + i] = _mm512_unpacklo_epi16(pairs[4 * half + 2 * i], pairs[4 * half + 2 * i + 1]);
-      quads[4 * half + 2 + i] = _mm512_unpackhi_epi16(pairs[4 * half + 2 * i], pairs[4 * half + 2 * i + 1]);
+      quads[4 * half + i] = _mm512_unpacklo_epi32(pairs[4 * half + 2 * i], pairs[4 * half + 2 * i + 1]);
+      quads[4 * half + 2 + i] = _mm512_unpackhi_epi32(pairs[4 * half + 2 * i], pairs[4 * half + 2 * i + 1]);
     }
   }
   KRAFLA_UNROLL(4)
   for (int i = 0; i < 4; ++i) {
-    _mm512_store_si512(to + 2 * i, _mm512_unpacklo_epi32(quads[2 * i], quads[2 * i + 1]));
-    _mm512_store_si512(to + 2 * i + 1, _mm512_unpackhi_epi32(quads[2 * i], quads[2 * i + 1]));
+    _mm512_store_si512(to + 2 * i, _mm512_unpacklo_epi64(quads[2 * i], quads[2 * i + 1]));
+    _mm512_store_si512(to + 2 * i + 1, _mm512_unpackhi_epi64(quads[2 * i], quads[2 * i + 1]));
   }
 }
 
-// The same of words: of sixteen columns of eight rows.
-HWY_INLINE void TransposeWords(const std::byte* from, int64_t stride, __m512i* to) {
-  __m512i blocks[2][4];
-  KRAFLA_UNROLL(4)
-  for (int i = 0; i < 4; ++i) {
-    const __m512i even = _mm512_loadu_si512(from + 2 * i * stride),
-                  odd = _mm512_loadu_si512(from + (2 * i + 1) * stride);
-    blocks[0][i] = _mm512_unpacklo_epi32(even, odd), blocks[1][i] = _mm512_unpackhi_epi32(even, odd);
-  }
-  KRAFLA_UNROLL(2)
-  for (int half = 0; half < 2; ++half) {
-    const __m512i(&b)[4] = blocks[half];
-    const __m512i first = _mm512_shuffle_i32x4(b[0], b[1], 0x44), second = _mm512_shuffle_i32x4(b[2], b[3], 0x44);
-    const __m512i third = _mm512_shuffle_i32x4(b[0], b[1], 0xee), fourth = _mm512_shuffle_i32x4(b[2], b[3], 0xee);
-    _mm512_store_si512(to + half, _mm512_shuffle_i32x4(first, second, 0x88));
-    _mm512_store_si512(to + 2 + half, _mm512_shuffle_i32x4(first, second, 0xdd));
-    _mm512_store_si512(to + 4 + half, _mm512_shuffle_i32x4(third, fourth, 0x88));
-    _mm512_store_si512(to + 6 + half, _mm512_shuffle_i32x4(third, fourth, 0xdd));
-  }
-}
-
-// A column's weights for each code.
-template <TableKind kKind>
-HWY_INLINE __m512 NumbersOf(__m512i table, float scale, int32_t zero) {
-  if constexpr (kKind == TableKind::kProducts) return _mm512_mul_ps(_mm512_cvtepi32_ps(table), _mm512_set1_ps(scale));
-  const __m512 difference = _mm512_cvtepi32_ps(_mm512_sub_epi32(table, _mm512_set1_epi32(zero)));
-  const __m512i bits = _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(difference)));
-  const __m512 rounded = _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16));
-  if constexpr (kKind == TableKind::kQuotients) return _mm512_div_ps(rounded, _mm512_set1_ps(scale));
-  return _mm512_mul_ps(rounded, _mm512_set1_ps(scale));
-}
-// Twice: of a place in the vector the lower five bits count, of which the uppermost is another code's.
-HWY_INLINE __m512i Rounded(__m512 numbers) { return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(numbers, numbers)); }
-HWY_INLINE __m512 AddWeights(__m512 sum, __m512i weights, __m512i codes, __m512i vector) {
-  return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(_mm512_permutexvar_epi16(codes, weights)),
-                          reinterpret_cast<__m512bh>(vector));
-}
-
-// The sums of the lanes of four vectors.
-HWY_INLINE __m128 SumLanes(const __m512 (&v)[4]) {
-  const auto halves = [](__m512 a, __m512 b)
-                          HWY_ATTR { return _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)); };
-  const __m512 low = halves(v[0], v[2]), high = halves(v[1], v[3]);
-  const __m512 four = halves(low, high);
-  const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(four), _mm512_extractf32x8_ps(four, 1));
-  return _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-}
-
-constexpr int64_t kLineBytes = 64;
-constexpr int64_t ColumnsOfLine(TableForm form) {
-  return form == TableForm::kColumnPairs ? 2 * kLineBytes : form == TableForm::kWords ? kLineBytes / 4 : kLineBytes;
-}
-// Scales of a line's columns, at the most: in groups of a vector's places.
-constexpr int64_t kMostScales = kTableTurn / kTableBytes * ColumnsOfLine(TableForm::kColumnPairs);
-
-// What is made of a line of memory of each row of a turn.
-struct alignas(64) TableScratch {
-  // The lines, one after the other: where they lie they may all want the same places of the cache.
-  std::byte lines[kTableTurn * kLineBytes];
-  // Eight vectors of each 32 rows of bytes, or eight of words.
-  __m512i bytes[kTableTurn / RowsOfVector(TableForm::kWords) * 8];
-  float scales[kMostScales];
-  int32_t zeros[kMostScales];
-  float sums[ColumnsOfLine(TableForm::kColumnPairs)];
+// How a weight is made of a code. Zero points are small where each difference from a code is a number of bf16.
+struct WeightForm {
+  enum class Zeros : uint8_t { kNone, kSmall, kAny };
+  bool divides;
+  Zeros zeros;
 };
 
-// Four columns, which are the bytes of vector `v` of each of the transposed blocks; `first`: the first of them.
-template <TableKind kKind>
-HWY_INLINE __m128 SumsOfColumns(const TableDotTurn& t, const TableScratch& s, int v, int64_t first) {
-  constexpr int64_t kColumns = ColumnsOfLine(TableForm::kColumnPairs);
+// A column's weights for each code, before they are rounded; `at`: which scale.
+template <WeightForm kWeights>
+HWY_INLINE __m512 NumbersOf(__m512i table, const TableScratch& s, int64_t at) {
+  __m512 numbers = _mm512_cvtepi32_ps(table);
+  if constexpr (kWeights.zeros == WeightForm::Zeros::kSmall) {
+    numbers = _mm512_sub_ps(numbers, _mm512_set1_ps(s.zeros[at]));
+  } else if constexpr (kWeights.zeros == WeightForm::Zeros::kAny) {
+    const __m512 difference = _mm512_cvtepi32_ps(_mm512_sub_epi32(table, _mm512_set1_epi32(s.integers[at])));
+    const __m512i bits = _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(difference)));
+    numbers = _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16));
+  }
+  const __m512 scale = _mm512_set1_ps(s.scales[at]);
+  if constexpr (kWeights.divides) return _mm512_div_ps(numbers, scale);
+  return _mm512_mul_ps(numbers, scale);
+}
+
+// Of the columns that are the blocks' in a vector of codes: those of two blocks each.
+struct FourTables {
+  __m512i low, high;
+};
+template <WeightForm kWeights, TableForm kForm>
+HWY_INLINE FourTables TablesFor(__m512i table, const TableScratch& s, int64_t first) {
+  constexpr int64_t kStep = ColumnsOfLine(kForm) / kBlocks;
+  const auto two = [&](int64_t at) HWY_ATTR {
+    return reinterpret_cast<__m512i>(
+        _mm512_cvtne2ps_pbh(NumbersOf<kWeights>(table, s, at + kStep), NumbersOf<kWeights>(table, s, at)));
+  };
+  return {two(first), two(first + 2 * kStep)};
+}
+
+// The sums of the lanes of four vectors, in each block side by side.
+HWY_INLINE __m512 SumLanes(const __m512 (&v)[4]) {
+  const auto halves = [](__m512 a, __m512 b)
+                          HWY_ATTR { return _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)); };
+  return halves(halves(v[0], v[2]), halves(v[1], v[3]));
+}
+
+// Of vector `part` of all rows, for the four codes in 16 bits, block by block.
+template <WeightForm kWeights, TableForm kForm>
+HWY_INLINE __m512 SumsOfPart(const TableDotTurn& t, const TableScratch& s, int64_t part) {
+  constexpr int64_t kColumns = ColumnsOfLine(kForm), kTables = TablesOfPart(kForm), kPlaces = PlacesOfRow(kForm);
   const __m512i table = _mm512_loadu_si512(t.table);
-  const float* scales = s.scales + first;
-  const int32_t* zeros = s.zeros + first;
+  // A code is a place in the tables if its block's number stands above it.
+  const __m512i code = _mm512_set1_epi16(15);
+  constexpr int64_t kOnes = 0x0001000100010001;
+  const __m512i block = _mm512_set_epi64(48 * kOnes, 48 * kOnes, 32 * kOnes, 32 * kOnes, 16 * kOnes, 16 * kOnes, 0, 0);
+  const int64_t first = part * kColumns / (kParts * kBlocks), rows_of_group = t.group / kPlaces;
   __m512 sums[4];
   KRAFLA_UNROLL(4)
-  for (int c = 0; c < 4; ++c) sums[c] = _mm512_setzero_ps();
-  for (int64_t begin = 0; begin < t.rows; begin += t.group, scales += kColumns, zeros += kColumns) {
-    __m512i weights[4];
+  for (int i = 0; i < 4; ++i) sums[i] = _mm512_setzero_ps();
+  for (int64_t begin = 0, at = first; begin < t.rows; begin += rows_of_group, at += kColumns) {
+    FourTables tables[kTables];
     KRAFLA_UNROLL(4)
-    for (int c = 0; c < 4; ++c) weights[c] = Rounded(NumbersOf<kKind>(table, scales[c], zeros[c]));
-    const int64_t end = std::min(t.rows, begin + t.group);
-    for (int64_t row = begin; row < end; row += kTableBytes) {
-      const __m512i both = _mm512_load_si512(s.bytes + row / kTableBytes * 8 + v);
-      const __m512i vector = _mm512_loadu_si512(t.vector + row);
-      const __m512i low = _mm512_unpacklo_epi8(both, _mm512_setzero_si512());
-      const __m512i high = _mm512_unpackhi_epi8(both, _mm512_setzero_si512());
-      sums[0] = AddWeights(sums[0], weights[0], low, vector);
-      sums[1] = AddWeights(sums[1], weights[1], _mm512_srli_epi16(low, 4), vector);
-      sums[2] = AddWeights(sums[2], weights[2], high, vector);
-      sums[3] = AddWeights(sums[3], weights[3], _mm512_srli_epi16(high, 4), vector);
+    for (int64_t c = 0; c < kTables; ++c) tables[c] = TablesFor<kWeights, kForm>(table, s, at + c);
+    const int64_t end = std::min(t.rows, begin + rows_of_group);
+    for (int64_t row = begin; row < end; row += kTableRows) {
+      const __m512i all = _mm512_load_si512(s.rows + row + part);
+      const uint16_t* vector = t.vector + row * kPlaces;
+      KRAFLA_UNROLL(4)
+      for (int i = 0; i < 4; ++i) {
+        const int64_t place = kForm == TableForm::kColumnPairs ? 0
+                              : kForm == TableForm::kRowPairs  ? i % 2
+                                                               : 4 * (part % 2) + i;
+        const __m512i x =
+            _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(vector + place * kTableRows)));
+        const __m512i shifted = i == 0 ? all : _mm512_srli_epi16(all, static_cast<unsigned>(4 * i));
+        const __m512i places = _mm512_ternarylogic_epi64(shifted, code, block, 0xea);  // shifted & code | block
+        const FourTables& own = tables[i * kTables / 4];
+        const __m512i weights = _mm512_permutex2var_epi16(own.low, places, own.high);
+        sums[i] = _mm512_dpbf16_ps(sums[i], reinterpret_cast<__m512bh>(weights), reinterpret_cast<__m512bh>(x));
+      }
     }
   }
   return SumLanes(sums);
 }
 
-// Two columns of bytes with two places of the depth.
-template <TableKind kKind, TableForm kForm>
-HWY_INLINE __m128 SumsOfPlaces(const TableDotTurn& t, const TableScratch& s, int v, int64_t first) {
-  constexpr int64_t kColumns = ColumnsOfLine(kForm), kPlaces = PlacesOfVector(kForm);
-  const __m512i table = _mm512_loadu_si512(t.table);
-  __m512 sums[4];
-  KRAFLA_UNROLL(4)
-  for (int c = 0; c < 4; ++c) sums[c] = _mm512_setzero_ps();
-  const int64_t places = t.rows / RowsOfVector(kForm) * kPlaces;
-  for (int64_t begin = 0, at = first; begin < places; begin += t.group, at += kColumns) {
-    __m512i weights[2];
-    KRAFLA_UNROLL(2)
-    for (int c = 0; c < 2; ++c) weights[c] = Rounded(NumbersOf<kKind>(table, s.scales[at + c], s.zeros[at + c]));
-    const int64_t end = std::min(places, begin + t.group);
-    for (int64_t place = begin; place < end; place += kPlaces) {
-      const __m512i both = _mm512_load_si512(s.bytes + place / kPlaces * 8 + v);
-      const __m512i even = _mm512_loadu_si512(t.vector + place);
-      const __m512i odd = _mm512_loadu_si512(t.vector + place + kPlaces / 2);
-      const __m512i low = _mm512_unpacklo_epi8(both, _mm512_setzero_si512());
-      const __m512i high = _mm512_unpackhi_epi8(both, _mm512_setzero_si512());
-      sums[0] = AddWeights(sums[0], weights[0], low, even);
-      sums[1] = AddWeights(sums[1], weights[0], _mm512_srli_epi16(low, 4), odd);
-      sums[2] = AddWeights(sums[2], weights[1], high, even);
-      sums[3] = AddWeights(sums[3], weights[1], _mm512_srli_epi16(high, 4), odd);
-    }
+// Adds a part's sums to those of its columns.
+template <TableForm kForm>
+HWY_INLINE void AddToColumns(__m512 part_sums, int64_t part, float* sums) {
+  constexpr int64_t kStep = ColumnsOfLine(kForm) / kBlocks;
+  alignas(64) float all[16];
+  _mm512_store_ps(all, part_sums);
+  float* to = sums + part * kStep / kParts;
+  for (int64_t b = 0; b < kBlocks; ++b, to += kStep) {
+    const float* from = all + 4 * b;
+    if constexpr (kForm == TableForm::kColumnPairs) _mm_storeu_ps(to, _mm_load_ps(from) + _mm_loadu_ps(to));
+    else if constexpr (kForm == TableForm::kRowPairs) to[0] += from[0] + from[1], to[1] += from[2] + from[3];
+    else to[0] += from[0] + from[1] + (from[2] + from[3]);
   }
-  return SumLanes(sums);
 }
 
 // Sixteen scales.
@@ -193,10 +178,10 @@ HWY_INLINE __m512 LoadScales(const std::byte* from) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
 }
 
-// Copies the first `count` elements, at most those of a line, and zeros behind them.
-HWY_INLINE void CopyLine(const std::byte* from, int64_t count, std::byte* to) {
+// The first `count` bytes, at most those of a line, and zeros behind them.
+HWY_INLINE __m512i LoadLine(const std::byte* from, int64_t count) {
   const __mmask64 mask = count >= kLineBytes ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
-  _mm512_store_si512(to, _mm512_maskz_loadu_epi8(mask, from));
+  return _mm512_maskz_loadu_epi8(mask, from);
 }
 template <ElementType kType>
 HWY_INLINE void WidenScales(const std::byte* from, int64_t count, float* to) {
@@ -205,82 +190,105 @@ HWY_INLINE void WidenScales(const std::byte* from, int64_t count, float* to) {
   for (int64_t i = 0; i < count; i += kLanes) {
     const std::byte* at = from + i * kWidth;
     if (i + kLanes > count) {
-      CopyLine(at, (count - i) * kWidth, whole);
+      _mm512_store_si512(whole, LoadLine(at, (count - i) * kWidth));
       at = whole;
     }
     _mm512_store_ps(to + i, LoadScales<kType>(at));
   }
 }
 
-// The sums of a line's columns, in parts of the 16 bytes, or words, that are transposed together.
-template <TableKind kKind, TableForm kForm>
-HWY_INLINE void AddLine(const TableDotTurn& t, TableScratch& scratch, int64_t column, int64_t columns,
-                        const std::byte* codes) {
-  constexpr bool kIsPairs = kForm == TableForm::kColumnPairs;
-  constexpr int64_t kRows = RowsOfVector(kForm), kParts = 16, kColumnsOfPart = kIsPairs ? 2 : 1;
-  // What comes next of each row is fetched, to its last byte, as so many rows are more than the processor foresees: a
-  // few rows at a time beside the sums. All of them at once would be more than the processor can wait for.
-  const int64_t rows_of_step = CeilDiv(t.rows, CeilDiv(columns, kParts * kColumnsOfPart) * 8);
-  int64_t fetched = 0;
-  const auto fetch = [&] {
-    for (const int64_t end = std::min(t.rows, fetched + rows_of_step); fetched < end; ++fetched)
-      __builtin_prefetch(codes + fetched * t.stride + 2 * kLineBytes - 1, 0, 2);
-  };
-  for (int64_t part = 0; part * kColumnsOfPart < columns; part += kParts) {
-    for (int64_t row = 0; row < t.rows; row += kRows) {
-      const std::byte* from = scratch.lines + row * kLineBytes + part;
-      __m512i* to = scratch.bytes + row / kRows * 8;
-      if constexpr (kForm == TableForm::kWords) TransposeWords(from, kLineBytes, to);
-      else TransposeBytes(from, kLineBytes, to);
-    }
-    for (int v = 0; v < 8; ++v) {
-      fetch();
-      const int64_t first = (part + 2 * v) * kColumnsOfPart;
-      if constexpr (kIsPairs) {
-        _mm_storeu_ps(scratch.sums + first, SumsOfColumns<kKind>(t, scratch, v, first));
-      } else {
-        alignas(16) float halves[4];
-        _mm_store_ps(halves, SumsOfPlaces<kKind, kForm>(t, scratch, v, first));
-        scratch.sums[first] = halves[0] + halves[1], scratch.sums[first + 1] = halves[2] + halves[3];
-      }
-    }
+// What is read later is fetched beside the sums of a line, an eighth at a time: so many rows, of which each ends soon,
+// are more than the processor foresees, and all of them at once more than it can wait for. Memory gives several lines
+// that lie side by side sooner than as many that do not.
+class TableFetch {
+ public:
+  static constexpr int64_t kLines = 8;
+  HWY_INLINE TableFetch(const TableDotTurn& t, int64_t line, int64_t lines) {
+    const int64_t begin = line / kLines * kLines, end = std::min(begin + kLines, lines);
+    const bool is_last = end == lines;
+    from_ = is_last ? t.next : t.codes + end * kLineBytes, stride_ = t.stride;
+    lines_ = std::min(kLines, is_last ? lines : lines - end);
+    const int64_t rows = is_last ? t.next_rows : t.rows;
+    row_ = rows * (line - begin) / (end - begin), end_ = rows * (line - begin + 1) / (end - begin);
+    step_ = CeilDiv(end_ - row_, kParts);
   }
-  for (int64_t i = 0; i < columns; ++i) t.sums[column + i] += scratch.sums[i];
+  HWY_INLINE void Some() {
+    for (const int64_t end = std::min(row_ + step_, end_); row_ < end; ++row_)
+      for (int64_t l = 1; l <= lines_; ++l) __builtin_prefetch(from_ + row_ * stride_ + l * kLineBytes - 1, 0, 2);
+  }
+
+ private:
+  const std::byte* from_;
+  int64_t stride_, lines_, row_, end_, step_;
+};
+
+// The zero points of a line's columns; whether all differences from them are numbers of bf16, and they are floats.
+HWY_INLINE bool LoadZeros(const TableDotTurn& t, int64_t groups, int64_t column, int64_t columns, int64_t line_columns,
+                          TableScratch& s) {
+  constexpr int64_t kMostInBf16 = 256;
+  int64_t most_code = 0, most_zero = 0;
+  for (int i = 0; i < 16; ++i) most_code = std::max(most_code, std::abs(int64_t{t.table[i]}));
+  for (int64_t g = 0; g < groups; ++g) {
+    const int32_t* from = t.zeros + g * t.zeros_stride + column;
+    std::copy_n(from, columns, s.integers + g * line_columns);
+    std::fill_n(s.integers + g * line_columns + columns, line_columns - columns, 0);
+    for (int64_t i = 0; i < columns; ++i) most_zero = std::max(most_zero, std::abs(int64_t{from[i]}));
+  }
+  if (most_code + most_zero > kMostInBf16) return false;
+  for (int64_t i = 0; i < groups * line_columns; i += 16)
+    _mm512_store_ps(s.zeros + i, _mm512_cvtepi32_ps(_mm512_load_si512(s.integers + i)));
+  return true;
 }
 
-template <ElementType kType, TableKind kKind, TableForm kForm>
+template <WeightForm kWeights, TableForm kForm>
+void AddParts(const TableDotTurn& t, TableScratch& scratch, TableFetch& fetch) {
+  std::fill_n(scratch.sums, ColumnsOfLine(kForm), 0.0f);
+  for (int64_t part = 0; part < kParts; ++part) {
+    fetch.Some();
+    AddToColumns<kForm>(SumsOfPart<kWeights, kForm>(t, scratch, part), part, scratch.sums);
+  }
+}
+
+template <ElementType kType, bool kDivides, TableForm kForm>
 void DotByTables(const TableDotTurn& t) {
   constexpr int64_t kWidth = kType == ElementType::kF32 ? 4 : 2, kColumns = ColumnsOfLine(kForm);
-  const int64_t places = t.rows / RowsOfVector(kForm) * PlacesOfVector(kForm);
+  using Zeros = WeightForm::Zeros;
+  const int64_t groups = CeilDiv(t.rows * PlacesOfRow(kForm), t.group), lines = CeilDiv(t.columns, kColumns);
   TableScratch scratch;
-  for (int64_t column = 0; column < t.columns; column += kColumns) {
-    const int64_t columns = std::min(kColumns, t.columns - column);
-    const std::byte* codes = t.codes + column * kLineBytes / kColumns;
-    for (int64_t row = 0; row < t.rows; ++row)
-      CopyLine(codes + row * t.stride, columns * kLineBytes / kColumns, scratch.lines + row * kLineBytes);
-    for (int64_t g = 0; g * t.group < places; ++g) {
-      WidenScales<kType>(t.scales + (g * t.scales_stride + column) * kWidth, columns, scratch.scales + g * kColumns);
-      if constexpr (kKind != TableKind::kProducts) {
-        int32_t* zeros = scratch.zeros + g * kColumns;
-        if (t.zeros == nullptr) std::fill_n(zeros, columns, 0);
-        else std::copy_n(t.zeros + g * t.zeros_stride + column, columns, zeros);
-      }
+  for (int64_t line = 0; line < lines; ++line) {
+    const int64_t column = line * kColumns, columns = std::min(kColumns, t.columns - column);
+    const std::byte* codes = t.codes + line * kLineBytes;
+    for (int64_t row = 0; row < t.rows; row += kTableRows) {
+      __m512i rows[kTableRows];
+      KRAFLA_UNROLL(8)
+      for (int64_t i = 0; i < kTableRows; ++i)
+        rows[i] = LoadLine(codes + (row + i) * t.stride, columns * kLineBytes / kColumns);
+      Transpose(rows, scratch.rows + row);
     }
-    AddLine<kKind, kForm>(t, scratch, column, columns, codes);
+    for (int64_t g = 0; g < groups; ++g) {
+      const std::byte* from = t.scales + (g * t.scales_stride + column) * kWidth;
+      WidenScales<kType>(from, columns, scratch.scales + g * kColumns);
+      for (int64_t next = kColumns * kWidth; next < 2 * kColumns * kWidth; next += kLineBytes)
+        __builtin_prefetch(from + next + kLineBytes - 1, 0, 2);
+    }
+    TableFetch fetch(t, line, lines);
+    if (t.zeros == nullptr) AddParts<WeightForm{kDivides, Zeros::kNone}, kForm>(t, scratch, fetch);
+    else if (LoadZeros(t, groups, column, columns, kColumns, scratch))
+      AddParts<WeightForm{kDivides, Zeros::kSmall}, kForm>(t, scratch, fetch);
+    else AddParts<WeightForm{kDivides, Zeros::kAny}, kForm>(t, scratch, fetch);
+    for (int64_t i = 0; i < columns; ++i) t.sums[column + i] += scratch.sums[i];
   }
 }
 
-template <ElementType kType, TableKind kKind>
+template <ElementType kType, bool kDivides>
 TableDotFn TablesOf(TableForm form) {
-  if (form == TableForm::kColumnPairs) return &DotByTables<kType, kKind, TableForm::kColumnPairs>;
-  if (form == TableForm::kRowPairs) return &DotByTables<kType, kKind, TableForm::kRowPairs>;
-  return &DotByTables<kType, kKind, TableForm::kWords>;
+  if (form == TableForm::kColumnPairs) return &DotByTables<kType, kDivides, TableForm::kColumnPairs>;
+  if (form == TableForm::kRowPairs) return &DotByTables<kType, kDivides, TableForm::kRowPairs>;
+  return &DotByTables<kType, kDivides, TableForm::kWords>;
 }
 template <ElementType kType>
 TableDotFn TablesOf(TableKind kind, TableForm form) {
-  if (kind == TableKind::kProducts) return TablesOf<kType, TableKind::kProducts>(form);
-  if (kind == TableKind::kDifferences) return TablesOf<kType, TableKind::kDifferences>(form);
-  return TablesOf<kType, TableKind::kQuotients>(form);
+  return kind == TableKind::kQuotients ? TablesOf<kType, true>(form) : TablesOf<kType, false>(form);
 }
 TableDotFn FindTables(ElementType scales, TableKind kind, TableForm form) {
   if (scales == ElementType::kF32) return TablesOf<ElementType::kF32>(kind, form);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of weights of four bits with a vector of bf16, where a weight is made of its code and of numbers of its
 // column and group, and rounded to bf16: one of sixteen numbers for a column and a group of the depth. These are made
-// once a group, and a permutation finds 32 weights of a column among them, which an instruction multiplies by pairs.
+// once a group, of four columns side by side, and a permutation finds 32 weights of them, which an instruction
+// multiplies by pairs.
 #pragma once
 
 #include <cstddef>
@@ -11,34 +12,34 @@
 
 namespace krafla::cpu {
 
-// Bytes of a column that are one vector.
-inline constexpr int64_t kTableBytes = 32;
-// Rows of memory of a turn at the most.
-inline constexpr int64_t kTableTurn = 128;
+// Rows of memory that are read together, and those of a turn at the most.
+inline constexpr int64_t kTableRows = 8, kTableTurn = 128;
 
 // What two codes of a byte are, the first one in its lower half: two columns, the even one first, or two places of the
 // depth, in a byte or in four of them that follow each other along the depth, a word.
 enum class TableForm : uint8_t { kColumnPairs, kRowPairs, kWords };
-// Rows of memory that have a vector of each column, and the places of the depth that these are.
-constexpr int64_t RowsOfVector(TableForm form) { return form == TableForm::kWords ? kTableBytes / 4 : kTableBytes; }
-constexpr int64_t PlacesOfVector(TableForm form) {
-  return form == TableForm::kColumnPairs ? kTableBytes : 2 * kTableBytes;
+// Places of the depth that a row of memory has.
+constexpr int64_t PlacesOfRow(TableForm form) {
+  return form == TableForm::kColumnPairs ? 1 : form == TableForm::kRowPairs ? 2 : 8;
 }
 
 // How a weight is made of a code: bf16(table[code] * scale), bf16(bf16(table[code] - zero) * scale), or
 // bf16(bf16(table[code] - zero) / scale), where there may be no zeros.
 enum class TableKind : uint8_t { kProducts, kDifferences, kQuotients };
 
-// sums[j] += sum over the places of the depth of vector[k] * weight[k, j], where of two places a byte the vector has
-// those of 32 bytes' first codes, then of their second ones.
+// sums[j] += sum over the places of the depth of vector[k] * weight[k, j]. The vector has, for each kTableRows rows of
+// memory, the first places of these rows, then the second ones and so on.
 struct TableDotTurn {
   const int32_t* table = nullptr;  // sixteen numbers of bytes
   const std::byte* codes = nullptr;
   int64_t stride = 0;  // bytes
-  // Rows of memory, whole vectors of them and at most kTableTurn. Of two columns a byte there are even columns.
+  // Rows of memory, a multiple of kTableRows and at most kTableTurn. Of two columns a byte there are even columns.
   int64_t rows = 0, columns = 0;
-  // Places of the depth, a multiple of a vector's. The first row begins a group, or all rows are of one.
+  // Places of the depth, of a multiple of kTableRows rows. The first row begins a group, or all rows are of one.
   int64_t group = 0;
+  // The codes that are read after these, so many rows: they are fetched meanwhile.
+  const std::byte* next = nullptr;
+  int64_t next_rows = 0;
   const std::byte* scales = nullptr;
   int64_t scales_stride = 0;  // elements, from group to group
   const int32_t* zeros = nullptr;
