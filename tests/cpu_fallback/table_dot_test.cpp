@@ -24,6 +24,7 @@ TEST(TableDot, IsThereWhereTheProcessorHasIt) {
     for (const TableKind kind : {TableKind::kProducts, TableKind::kDifferences, TableKind::kQuotients})
       for (const TableForm form : {TableForm::kColumnPairs, TableForm::kRowPairs, TableForm::kWords})
         EXPECT_EQ(FindTableDot(scales, kind, form) != nullptr, has);
+  EXPECT_EQ(FindTableLines(ElementType::kBF16) != nullptr, has);
   EXPECT_EQ(FindTableDot(ElementType::kS8, TableKind::kProducts, TableForm::kWords), nullptr);
 }
 
@@ -147,6 +148,55 @@ TEST(TableDot, RoundsAsTheProgramSays) {
               TableDotProduct(c, seed++).Check();
               if (testing::Test::HasFatalFailure()) return;
             }
+}
+
+// Lines along the depth, of which a row of two places is a byte of the same.
+TEST(TableDot, LinesAlongTheDepth) {
+  const TableLinesFn dot = FindTableLines(ElementType::kF16);
+  if (dot == nullptr) return;
+  std::mt19937 random(7);
+  std::array<int32_t, 16> table{};
+  for (int i = 0; i < 16; ++i) table[static_cast<std::size_t>(i)] = i - 8;
+  const auto at = [](int64_t i) { return static_cast<std::size_t>(i); };
+  for (const int64_t lines : {1, 4, 11})
+    for (const int64_t depth : {32, 96, 224, 896, 17408})
+      for (const int64_t group : {int64_t{32}, int64_t{64}, depth}) {
+        if (depth % group != 0) continue;
+        const int64_t stride = depth / 2 + 3, scales_stride = depth / group + 1;
+        std::vector<std::byte> codes(at(lines * stride));
+        for (std::byte& b : codes) b = static_cast<std::byte>(random() & 0xff);
+        std::vector<uint16_t> scales(at(lines * scales_stride)), vector(at(depth)), placed(at(depth));
+        // Normal numbers of f16.
+        for (uint16_t& s : scales) s = static_cast<uint16_t>(0x1400 + random() % 0x2000);
+        for (int64_t k = 0; k < depth; ++k) {
+          vector[at(k)] = RoundedToBf16((static_cast<float>(random() % 2001) - 1000) * 0x1p-9f);
+          placed[at(k / 32 * 32 + k % 4 * 8 + k % 32 / 4)] = vector[at(k)];
+        }
+        std::vector<float> sums(at(lines + 1), 0.5f);
+        dot({.table = table.data(),
+             .codes = codes.data(),
+             .stride = stride,
+             .lines = lines,
+             .depth = depth,
+             .group = group,
+             .scales = reinterpret_cast<const std::byte*>(scales.data()),
+             .scales_stride = scales_stride,
+             .vector = placed.data(),
+             .sums = sums.data()});
+        EXPECT_EQ(sums.back(), 0.5f);
+        for (int64_t n = 0; n < lines; ++n) {
+          double sum = 0, size = 0;
+          for (int64_t k = 0; k < depth; ++k) {
+            const int code = std::to_integer<int>(codes[at(n * stride + k / 2)] >> (k % 2 * 4)) & 15;
+            const uint16_t half = scales[at(n * scales_stride + k / group)];
+            const float scale = std::ldexp(1024.0f + static_cast<float>(half & 0x3ff), (half >> 10) - 25);
+            const double product =
+                double{RoundTrip(static_cast<float>(code - 8) * scale)} * double{Bf16ToFloat(vector[at(k)])};
+            sum += product, size += std::abs(product);
+          }
+          ASSERT_NEAR(sums[at(n)], sum, size * 0x1p-20) << lines << " lines of " << depth << " in " << group;
+        }
+      }
 }
 
 }  // namespace

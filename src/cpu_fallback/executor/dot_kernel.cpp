@@ -158,8 +158,10 @@ class DotRun final : public CpuKernel {
     const GemmProblem& own = own_direct ? at_result : p;
     if (b.computes_lhs() || b.computes_rhs()) {
       writes_result_ = own_direct;
-      if (options.int_dot) int_dot_ = IntDotProduct::Make(b, own, threads);
-      if (!int_dot_) table_ = TableProduct::Make(b, own, threads);
+      table_ = TableProduct::Make(b, own, threads);
+      // Rounded products of lines along the depth are those of panels, and slower.
+      if (options.int_dot && !(table_ && table_->is_along_depth())) int_dot_ = IntDotProduct::Make(b, own, threads);
+      if (int_dot_) table_.reset();
       if (!int_dot_ && !table_) { KRAFLA_ASSIGN(computed_, ComputedProduct::Make(b, own, threads)); }
       product_scratch_ = int_dot_ ? int_dot_->scratch_bytes()
                          : table_ ? table_->scratch_bytes()

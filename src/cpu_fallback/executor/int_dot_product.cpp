@@ -73,6 +73,7 @@ bool IntDotProduct::PlaceCodes(const QuantisedWeights& weights) {
   const int64_t shares = threads_ == 1 ? 1 : 2 * int64_t{threads_};
   most_lines_ = std::min(kMostLines, std::max(kLeastLines, RoundUp(CeilDiv(lines_ * batches_, shares), 64)));
   in_memory_ = FindCodesInMemory(weights, is_rhs_);
+  if (in_memory_ && in_memory_->form.is_along_depth()) in_memory_.reset();
   if (in_memory_) {
     form_ = in_memory_->form;
     most_lines_ = std::min(most_lines_, lines_);

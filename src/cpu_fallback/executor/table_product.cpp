@@ -35,31 +35,62 @@ std::optional<TableProduct> TableProduct::Make(const plan::DotKernel& kernel, co
   if ((is_rhs ? p.m : p.n) != 1 || (is_rhs ? p.lhs_type : p.rhs_type) != ElementType::kBF16) return std::nullopt;
   const std::optional<QuantisedWeights> weights =
       FindQuantisedWeights(is_rhs ? kernel.rhs_program : kernel.lhs_program, is_rhs);
-  if (!weights || weights->in_bf16 == QuantisedWeights::InBf16::kNeither) return std::nullopt;
+  if (!weights) return std::nullopt;
   const std::optional<CodesInMemory> codes = FindCodesInMemory(*weights, is_rhs);
-  const std::optional<TableForm> form = codes ? FormOf(codes->form.kind) : std::nullopt;
-  if (!form) return std::nullopt;
-  if (weights->group < kLeastTableGroup) return std::nullopt;
+  if (!codes) return std::nullopt;
   out.lines_ = is_rhs ? p.n : p.m;
-  out.form_ = *form;
-  if (weights->group % (kTableRows * PlacesOfRow(*form)) != 0 ||
-      (*form == TableForm::kColumnPairs && out.lines_ % 2 != 0))
-    return std::nullopt;
   out.problem_ = p, out.codes_ = *codes, out.group_ = weights->group;
   out.batches_ = BatchCount(p);
   out.depth_stride_ = is_rhs ? p.lhs_k_stride : p.rhs_k_stride;
   out.vector_batch_strides_ = is_rhs ? p.lhs_batch_strides : p.rhs_batch_strides;
   out.line_result_stride_ = is_rhs ? 1 : p.result_m_stride;
-  if (!out.PlaceFactors(*weights)) return std::nullopt;
-  out.dot_ = FindTableDot(out.scales_->type(), out.kind_, out.form_);
-  if (out.dot_ == nullptr) return std::nullopt;
+  const CodeForm::Kind kind = codes->form.kind;
+  if (!(kind == CodeForm::Kind::kLineBytes   ? out.MakeLinesOfBytes(*weights)
+        : kind == CodeForm::Kind::kLinePairs ? out.MakeLines(*weights)
+                                             : out.MakeRows(*weights)))
+    return std::nullopt;
   for (std::size_t c = 0; c < out.table_.size(); ++c)
     out.table_[c] = static_cast<int32_t>(c ^ codes->form.flip) - codes->form.zero;
-  // Turns begin with a group, of which they have some whole ones or a part of one.
-  const int64_t rows_of_group = out.group_ / PlacesOfRow(*form);
-  if (rows_of_group < out.turn_) out.turn_ = out.turn_ / rows_of_group * rows_of_group;
   out.PlaceScratch(threads);
   return out;
+}
+
+bool TableProduct::MakeRows(const QuantisedWeights& weights) {
+  const std::optional<TableForm> form = FormOf(codes_.form.kind);
+  if (!form || weights.in_bf16 == QuantisedWeights::InBf16::kNeither || group_ < kLeastTableGroup ||
+      group_ % (kTableRows * PlacesOfRow(*form)) != 0)
+    return false;
+  if (*form == TableForm::kColumnPairs && lines_ % 2 != 0) return false;
+  form_ = *form;
+  if (!PlaceFactors(weights)) return false;
+  dot_ = FindTableDot(scales_->type(), kind_, form_);
+  // Turns begin with a group, of which they have some whole ones or a part of one.
+  const int64_t rows_of_group = group_ / PlacesOfRow(form_);
+  if (rows_of_group < turn_) turn_ = turn_ / rows_of_group * rows_of_group;
+  return dot_ != nullptr;
+}
+
+bool TableProduct::MakeLines(const QuantisedWeights& weights) {
+  if (group_ % kTablePlaces != 0 || weights.in_bf16 != QuantisedWeights::InBf16::kProducts ||
+      !weights.integer_zeros.results.empty())
+    return false;
+  line_scales_ = FindScalesInMemory(weights.scales, is_rhs_, true);
+  if (line_scales_) lines_dot_ = FindTableLines(line_scales_->type);
+  return lines_dot_ != nullptr;
+}
+
+bool TableProduct::MakeLinesOfBytes(const QuantisedWeights& weights) {
+  const bool is_signed = codes_.form.flip == 0x80 && codes_.form.zero == 0x80;
+  const bool has_scales = !weights.scales.results.empty();
+  if (!is_signed || !weights.zeros.results.empty() || !weights.integer_zeros.results.empty()) return false;
+  if (has_scales) {
+    if (weights.in_bf16 != QuantisedWeights::InBf16::kProducts) return false;
+    if (group_ % kBytePlaces != 0 && group_ != problem_.k) return false;
+    line_scales_ = FindScalesInMemory(weights.scales, is_rhs_, true);
+    if (!line_scales_) return false;
+  }
+  bytes_dot_ = FindByteLines(has_scales ? line_scales_->type : ElementType::kF32);
+  return bytes_dot_ != nullptr;
 }
 
 bool TableProduct::PlaceFactors(const QuantisedWeights& weights) {
@@ -80,9 +111,9 @@ void TableProduct::PlaceScratch(int threads) {
     size += RoundUp(bytes, 64);
     return at;
   };
-  int64_t size = 0, frame = scales_->frame_bytes();
+  int64_t size = 0, frame = scales_ ? scales_->frame_bytes() : 0;
   place(size, problem_.k * 2);
-  scales_offset_ = place(size, scales_->scratch_bytes());
+  if (scales_) scales_offset_ = place(size, scales_->scratch_bytes());
   if (zeros_) {
     zeros_offset_ = place(size, zeros_->scratch_bytes());
     frame = std::max(frame, zeros_->frame_bytes());
@@ -97,18 +128,56 @@ void TableProduct::PlaceScratch(int threads) {
 void TableProduct::PlaceVector(const std::byte* vector, int64_t batch, std::byte* scratch) const {
   const GemmProblem& p = problem_;
   const std::byte* from = vector + BatchOffset(batch, p.batch, vector_batch_strides_) * 2;
-  const int64_t places = PlacesOfRow(form_);
+  const int64_t places = bytes_dot_ != nullptr   ? 1
+                         : lines_dot_ != nullptr ? kTablePlaces / kTableRows
+                                                 : PlacesOfRow(form_);
   if (places == 1) return MoveTile(2, from, {0, depth_stride_}, scratch, {0, 1}, 1, p.k);
   for (int64_t k = 0; k < p.k; k += kTableRows * places)
     MoveTile(2, from + k * depth_stride_ * 2, {depth_stride_, places * depth_stride_}, scratch + k * 2, {kTableRows, 1},
              places, kTableRows);
 }
 
+const std::byte* TableProduct::CodesOf(const Task& task) const {
+  return task.bindings[At(codes_.buffer)] + codes_.offset +
+         BatchOffset(task.batch, problem_.batch, codes_.batch_strides);
+}
+
+void TableProduct::AddLines(const Task& task, float* sums) const {
+  const std::byte* codes = CodesOf(task) + task.begin * codes_.stride;
+  const auto* vector = reinterpret_cast<const uint16_t*>(task.scratch);
+  const std::byte* scales = nullptr;
+  int64_t scales_stride = 0;
+  if (line_scales_) {
+    const ScalesInMemory& s = *line_scales_;
+    const int64_t at = s.offset + BatchOffset(task.batch, problem_.batch, s.batch_strides) + task.begin * s.stride;
+    scales = task.bindings[At(s.buffer)] + at * StorageBytes(s.type), scales_stride = s.stride;
+  }
+  if (bytes_dot_ != nullptr)
+    return bytes_dot_({.weights = codes,
+                       .stride = codes_.stride,
+                       .lines = task.count,
+                       .depth = problem_.k,
+                       .group = group_,
+                       .scales = scales,
+                       .scales_stride = scales_stride,
+                       .vector = vector,
+                       .sums = sums});
+  lines_dot_({.table = table_.data(),
+              .codes = codes,
+              .stride = codes_.stride,
+              .lines = task.count,
+              .depth = problem_.k,
+              .group = group_,
+              .scales = scales,
+              .scales_stride = scales_stride,
+              .vector = vector,
+              .sums = sums});
+}
+
 void TableProduct::AddRows(const Task& task, float* sums) const {
   const GemmProblem& p = problem_;
   const int64_t places = PlacesOfRow(form_);
-  const std::byte* codes = task.bindings[At(codes_.buffer)] + codes_.offset +
-                           BatchOffset(task.batch, p.batch, codes_.batch_strides) + codes_.form.BytesOf(task.begin);
+  const std::byte* codes = CodesOf(task) + codes_.form.BytesOf(task.begin);
   TableDotTurn turn{.table = table_.data(),
                     .stride = codes_.stride,
                     .columns = task.count,
@@ -140,7 +209,7 @@ void TableProduct::Run(std::span<std::byte* const> bindings, const std::byte* ve
   const GemmProblem& p = problem_;
   const auto worker_memory = [&](int worker) { return scratch + workers_offset_ + worker * worker_bytes_; };
   const auto frame_of = [&](int worker) { return worker_memory(worker) + frame_offset_; };
-  scales_->Compute(bindings, pool, scratch + scales_offset_, frame_of);
+  if (scales_) scales_->Compute(bindings, pool, scratch + scales_offset_, frame_of);
   if (zeros_) zeros_->Compute(bindings, pool, scratch + zeros_offset_, frame_of);
   const int64_t parts = CeilDiv(lines_, most_lines_);
   constexpr double kNanosecondsOfElement = 0.06;
@@ -153,7 +222,8 @@ void TableProduct::Run(std::span<std::byte* const> bindings, const std::byte* ve
       for (int64_t t = begin; t < end && !IsInterrupted(); ++t) {
         const int64_t first = t * most_lines_, count = std::min(most_lines_, lines_ - first);
         std::memset(own, 0, static_cast<std::size_t>(count) * sizeof(float));
-        AddRows({bindings, scratch, b, first, count}, own);
+        if (codes_.form.is_along_depth()) AddLines({bindings, scratch, b, first, count}, own);
+        else AddRows({bindings, scratch, b, first, count}, own);
         MoveTile(4, reinterpret_cast<const std::byte*>(own), {0, 1}, to + first * line_result_stride_ * 4,
                  {0, line_result_stride_}, 1, count);
       }

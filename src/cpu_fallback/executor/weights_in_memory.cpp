@@ -173,15 +173,22 @@ std::optional<CodesInMemory> CodesAlong(const ElementProgram& program, std::span
     if ((*steps)[d] % unit != 0 || (stride && *stride != (*steps)[d] / unit)) return std::nullopt;
     stride = (*steps)[d] / unit;
   }
-  if (strides[At(roles.lines)].value_or(1) != 1) return std::nullopt;
-  out.stride = strides[At(roles.depth)].value_or(0) * packing.width();
+  const int64_t line_stride = strides[At(roles.lines)].value_or(1), depth_stride = strides[At(roles.depth)].value_or(0);
+  const bool is_pair = packing.count == 2 && parts[At(packed)].of == roles.depth && parts[At(packed)].unit == 1;
+  const bool is_along_depth = line_stride != 1 && depth_stride == 1 && (packed < 0 || is_pair);
+  if (line_stride != 1 && !is_along_depth) return std::nullopt;
+  out.stride = (is_along_depth ? line_stride : depth_stride) * packing.width();
   for (std::size_t d = 0; d + 2 < dims.size(); ++d)
     out.batch_strides.push_back(strides[d].value_or(0) * packing.width());
   using enum CodeForm::Kind;
-  CodeForm::Kind kind = kBytes;
+  CodeForm::Kind kind = is_along_depth ? kLineBytes : kBytes;
   if (packed >= 0) {
     const SplitPart& part = parts[At(packed)];
-    kind = part.of == roles.lines ? kColumnPairs : part.unit > 1 ? kHalves : part.extent == 2 ? kRowPairs : kWords;
+    kind = is_along_depth           ? kLinePairs
+           : part.of == roles.lines ? kColumnPairs
+           : part.unit > 1          ? kHalves
+           : part.extent == 2       ? kRowPairs
+                                    : kWords;
   }
   const std::optional<CodeForm> form = CodeFormOf(programs, packing, kind);
   if (!form) return std::nullopt;
@@ -213,7 +220,7 @@ std::optional<CodesInMemory> FindCodesInMemory(const QuantisedWeights& weights, 
   return std::nullopt;
 }
 
-std::optional<ScalesInMemory> FindScalesInMemory(const ElementProgram& scales, bool is_rhs) {
+std::optional<ScalesInMemory> FindScalesInMemory(const ElementProgram& scales, bool is_rhs, bool of_lines) {
   if (scales.results.empty()) return std::nullopt;
   const Node& n = scales.nodes[At(scales.results[0])];
   if (n.op != NodeOp::kLoad || n.mask != kNoNode) return std::nullopt;
@@ -221,12 +228,13 @@ std::optional<ScalesInMemory> FindScalesInMemory(const ElementProgram& scales, b
   const std::optional<Dims> coefficients = AffineCoefficients(scales.space, n.index);
   if (!coefficients) return std::nullopt;
   const std::size_t rank = coefficients->size();
-  const int64_t line_step = (*coefficients)[rank - (is_rhs ? 1 : 2)];
-  if (line_step != 1 && scales.space.dims()[rank - (is_rhs ? 1 : 2)] != 1) return std::nullopt;
+  const std::size_t lines = rank - (is_rhs ? 1 : 2), groups = rank - (is_rhs ? 2 : 1);
+  const std::size_t along = of_lines ? groups : lines, across = of_lines ? lines : groups;
+  if ((*coefficients)[along] != 1 && scales.space.dims()[along] != 1) return std::nullopt;
   return ScalesInMemory{.type = n.storage,
                         .buffer = n.buffer,
                         .offset = scales.space.expr(n.index).constant,
-                        .stride = (*coefficients)[rank - (is_rhs ? 2 : 1)],
+                        .stride = (*coefficients)[across],
                         .batch_strides = Dims(coefficients->begin(), coefficients->end() - 2)};
 }
 

@@ -281,6 +281,8 @@ void DotOfRows(const CodeForm& form, const IntDotTurn& t) {
 template <class S>
 IntDotFn DotOf(CodeForm::Kind kind, bool is_upper) {
   switch (kind) {
+    case CodeForm::Kind::kLinePairs:
+    case CodeForm::Kind::kLineBytes: break;
     case CodeForm::Kind::kBytes: return &DotOfBytes<S, PartOfByte::kAll>;
     case CodeForm::Kind::kColumnPairs: return &DotOfColumnPairs<S>;
     case CodeForm::Kind::kRowPairs: return &DotOfRows<S, false>;

@@ -13,8 +13,8 @@ namespace krafla::cpu {
 // Places of the depth that are rounded together, at the most.
 inline constexpr int64_t kRoundedBlock = 32;
 
-// How codes lie in rows that follow each other along the depth. A code u is 0 to 255, or 0 to 15, and the weight is
-// (u ^ flip) - zero.
+// How codes lie in rows that follow each other along the depth, but for the last kinds. A code u is 0 to 255, or 0 to
+// 15, and the weight is (u ^ flip) - zero.
 struct CodeForm {
   enum class Kind : uint8_t {
     kBytes,        // one a byte
@@ -22,10 +22,14 @@ struct CodeForm {
     kRowPairs,     // two places of the depth a byte, the even one in the lower half
     kWords,        // eight places of the depth in a word of 32 bits, the first one in its lowest bits
     kHalves,       // a place of the first half of the depth a byte, and in its upper half that of the second one
+    // Rows are lines along the depth, which other kernels read (table_dot.h, byte_lines.h).
+    kLinePairs,  // two places a byte, the even one in the lower half
+    kLineBytes,
   };
   Kind kind = Kind::kBytes;
   uint8_t flip = 0;  // of four bits: below 16
   int32_t zero = 0;
+  bool is_along_depth() const { return kind == Kind::kLinePairs || kind == Kind::kLineBytes; }
   // Places of the depth in a row of memory, and the bytes of so many columns of it.
   int64_t places() const { return kind == Kind::kRowPairs ? 2 : kind == Kind::kWords ? 8 : 1; }
   int64_t BytesOf(int64_t columns) const {

@@ -2,9 +2,11 @@
 #include "cpu_fallback/kernels/table_dot.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 
 #include "base/checked_math.h"
+#include "base/index.h"
 #include "cpu_fallback/kernels/unroll.h"
 
 // AVX-512-BF16 is in the set that the other files leave out. Highway has it for processors of AMD's alone, and another
@@ -27,6 +29,7 @@ namespace krafla::cpu::HWY_NAMESPACE {
 #if HWY_TARGET == HWY_AVX3_ZEN4
 
 constexpr int64_t kLineBytes = 64, kParts = 8, kBlocks = 4;
+constexpr int64_t kTableBytes = kTablePlaces / 2;  // of a line along the depth
 constexpr int64_t ColumnsOfLine(TableForm form) {
   return form == TableForm::kColumnPairs ? 2 * kLineBytes : form == TableForm::kWords ? kLineBytes / 4 : kLineBytes;
 }
@@ -94,18 +97,32 @@ HWY_INLINE __m512 NumbersOf(__m512i table, const TableScratch& s, int64_t at) {
   return _mm512_mul_ps(numbers, scale);
 }
 
-// Of the columns that are the blocks' in a vector of codes: those of two blocks each.
+// Of the columns that are the blocks' in a vector of codes, whose scales lie kStep apart: those of two blocks each.
 struct FourTables {
   __m512i low, high;
 };
-template <WeightForm kWeights, TableForm kForm>
+template <WeightForm kWeights, int64_t kStep>
 HWY_INLINE FourTables TablesFor(__m512i table, const TableScratch& s, int64_t first) {
-  constexpr int64_t kStep = ColumnsOfLine(kForm) / kBlocks;
   const auto two = [&](int64_t at) HWY_ATTR {
     return reinterpret_cast<__m512i>(
         _mm512_cvtne2ps_pbh(NumbersOf<kWeights>(table, s, at + kStep), NumbersOf<kWeights>(table, s, at)));
   };
   return {two(first), two(first + 2 * kStep)};
+}
+
+// The places in the tables that 16 bits have number i of their four codes at: a code, and its block's number above it.
+HWY_INLINE __m512i BlockNumbers() {
+  constexpr int64_t kOnes = 0x0001000100010001;
+  return _mm512_set_epi64(48 * kOnes, 48 * kOnes, 32 * kOnes, 32 * kOnes, 16 * kOnes, 16 * kOnes, 0, 0);
+}
+HWY_INLINE __m512i CodesOf(__m512i all, int i, __m512i code, __m512i block) {
+  const __m512i shifted = i == 0 ? all : _mm512_srli_epi16(all, static_cast<unsigned>(4 * i));
+  return _mm512_ternarylogic_epi64(shifted, code, block, 0xea);  // shifted & code | block
+}
+HWY_INLINE __m512 AddWeights(__m512 sum, __m512i places, const FourTables& tables, const uint16_t* vector) {
+  const __m512i x = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(vector)));
+  const __m512i weights = _mm512_permutex2var_epi16(tables.low, places, tables.high);
+  return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(weights), reinterpret_cast<__m512bh>(x));
 }
 
 // The sums of the lanes of four vectors, in each block side by side.
@@ -120,10 +137,7 @@ template <WeightForm kWeights, TableForm kForm>
 HWY_INLINE __m512 SumsOfPart(const TableDotTurn& t, const TableScratch& s, int64_t part) {
   constexpr int64_t kColumns = ColumnsOfLine(kForm), kTables = TablesOfPart(kForm), kPlaces = PlacesOfRow(kForm);
   const __m512i table = _mm512_loadu_si512(t.table);
-  // A code is a place in the tables if its block's number stands above it.
-  const __m512i code = _mm512_set1_epi16(15);
-  constexpr int64_t kOnes = 0x0001000100010001;
-  const __m512i block = _mm512_set_epi64(48 * kOnes, 48 * kOnes, 32 * kOnes, 32 * kOnes, 16 * kOnes, 16 * kOnes, 0, 0);
+  const __m512i code = _mm512_set1_epi16(15), block = BlockNumbers();
   const int64_t first = part * kColumns / (kParts * kBlocks), rows_of_group = t.group / kPlaces;
   __m512 sums[4];
   KRAFLA_UNROLL(4)
@@ -131,7 +145,7 @@ HWY_INLINE __m512 SumsOfPart(const TableDotTurn& t, const TableScratch& s, int64
   for (int64_t begin = 0, at = first; begin < t.rows; begin += rows_of_group, at += kColumns) {
     FourTables tables[kTables];
     KRAFLA_UNROLL(4)
-    for (int64_t c = 0; c < kTables; ++c) tables[c] = TablesFor<kWeights, kForm>(table, s, at + c);
+    for (int64_t c = 0; c < kTables; ++c) tables[c] = TablesFor<kWeights, kColumns / kBlocks>(table, s, at + c);
     const int64_t end = std::min(t.rows, begin + rows_of_group);
     for (int64_t row = begin; row < end; row += kTableRows) {
       const __m512i all = _mm512_load_si512(s.rows + row + part);
@@ -141,13 +155,8 @@ HWY_INLINE __m512 SumsOfPart(const TableDotTurn& t, const TableScratch& s, int64
         const int64_t place = kForm == TableForm::kColumnPairs ? 0
                               : kForm == TableForm::kRowPairs  ? i % 2
                                                                : 4 * (part % 2) + i;
-        const __m512i x =
-            _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(vector + place * kTableRows)));
-        const __m512i shifted = i == 0 ? all : _mm512_srli_epi16(all, static_cast<unsigned>(4 * i));
-        const __m512i places = _mm512_ternarylogic_epi64(shifted, code, block, 0xea);  // shifted & code | block
-        const FourTables& own = tables[i * kTables / 4];
-        const __m512i weights = _mm512_permutex2var_epi16(own.low, places, own.high);
-        sums[i] = _mm512_dpbf16_ps(sums[i], reinterpret_cast<__m512bh>(weights), reinterpret_cast<__m512bh>(x));
+        const __m512i places = CodesOf(all, i, code, block);
+        sums[i] = AddWeights(sums[i], places, tables[i * kTables / 4], vector + place * kTableRows);
       }
     }
   }
@@ -280,6 +289,79 @@ void DotByTables(const TableDotTurn& t) {
   }
 }
 
+// The blocks of four vectors, those of each place behind each other: to[i] has block i of each.
+HWY_INLINE void TransposeBlocks(const __m512i (&v)[kBlocks], __m512i (&to)[kBlocks]) {
+  const __m512i low01 = _mm512_shuffle_i32x4(v[0], v[1], 0x44), low23 = _mm512_shuffle_i32x4(v[2], v[3], 0x44);
+  const __m512i high01 = _mm512_shuffle_i32x4(v[0], v[1], 0xee), high23 = _mm512_shuffle_i32x4(v[2], v[3], 0xee);
+  to[0] = _mm512_shuffle_i32x4(low01, low23, 0x88), to[1] = _mm512_shuffle_i32x4(low01, low23, 0xdd);
+  to[2] = _mm512_shuffle_i32x4(high01, high23, 0x88), to[3] = _mm512_shuffle_i32x4(high01, high23, 0xdd);
+}
+
+// Four lines along the depth, a block of a vector each.
+template <ElementType kType>
+HWY_INLINE void DotOfFourLines(const TableLines& t, int64_t line, TableScratch& s) {
+  constexpr int64_t kWidth = kType == ElementType::kF32 ? 4 : 2, kGroups = kMostScales / kBlocks;
+  // Lines behind the last one are that one.
+  std::array<int64_t, kBlocks> lines{};
+  for (int64_t b = 0; b < kBlocks; ++b) lines[At(b)] = std::min(line + b, t.lines - 1);
+  const int64_t bytes = t.depth / 2;
+  const __m512i table = _mm512_loadu_si512(t.table), code = _mm512_set1_epi16(15), block = BlockNumbers();
+  __m512 sums[4];
+  KRAFLA_UNROLL(4)
+  for (int i = 0; i < 4; ++i) sums[i] = _mm512_setzero_ps();
+  FourTables tables{};
+  int64_t group = 0, left = 0;  // the next one, and the places of this one that follow
+  for (int64_t begin = 0; begin < bytes; begin += kLineBytes) {
+    constexpr int64_t kAhead = 8 * kLineBytes;
+    // Behind these lines come the next four.
+    const int64_t ahead = begin + kAhead < bytes ? begin + kAhead : kBlocks * t.stride + begin + kAhead - bytes;
+    __m512i loaded[kBlocks], all[kBlocks];
+    KRAFLA_UNROLL(4)
+    for (int64_t b = 0; b < kBlocks; ++b) {
+      const std::byte* from = t.codes + lines[At(b)] * t.stride;
+      __builtin_prefetch(from + ahead, 0, 2);
+      loaded[b] = LoadLine(from + begin, bytes - begin);
+    }
+    TransposeBlocks(loaded, all);
+    const int64_t count = std::min(kBlocks, (bytes - begin) / kTableBytes);
+    KRAFLA_UNROLL(4)
+    for (int64_t v = 0; v < kBlocks; ++v) {
+      if (v >= count) break;
+      if (left == 0) {
+        if (group % kGroups == 0)
+          for (int64_t b = 0; b < kBlocks; ++b)
+            WidenScales<kType>(t.scales + (lines[At(b)] * t.scales_stride + group) * kWidth,
+                               std::min(kGroups, t.depth / t.group - group), s.scales + b * kGroups);
+        tables = TablesFor<WeightForm{false, WeightForm::Zeros::kNone}, kGroups>(table, s, group % kGroups);
+        ++group, left = t.group;
+      }
+      left -= kTablePlaces;
+      const uint16_t* vector = t.vector + (begin + v * kTableBytes) * 2;
+      KRAFLA_UNROLL(4)
+      for (int i = 0; i < 4; ++i)
+        sums[i] = AddWeights(sums[i], CodesOf(all[v], i, code, block), tables, vector + i * kTableRows);
+    }
+  }
+  alignas(64) float all[16];
+  _mm512_store_ps(all, (sums[0] + sums[1]) + (sums[2] + sums[3]));
+  for (int64_t b = 0; b < std::min(kBlocks, t.lines - line); ++b) {
+    const float* from = all + 4 * b;
+    t.sums[line + b] = (from[0] + from[1]) + (from[2] + from[3]);
+  }
+}
+
+template <ElementType kType>
+void DotOfLines(const TableLines& t) {
+  TableScratch scratch;
+  for (int64_t line = 0; line < t.lines; line += kBlocks) DotOfFourLines<kType>(t, line, scratch);
+}
+TableLinesFn FindLines(ElementType scales) {
+  if (scales == ElementType::kF32) return &DotOfLines<ElementType::kF32>;
+  if (scales == ElementType::kF16) return &DotOfLines<ElementType::kF16>;
+  if (scales == ElementType::kBF16) return &DotOfLines<ElementType::kBF16>;
+  return nullptr;
+}
+
 template <ElementType kType, bool kDivides>
 TableDotFn TablesOf(TableForm form) {
   if (form == TableForm::kColumnPairs) return &DotByTables<kType, kDivides, TableForm::kColumnPairs>;
@@ -305,12 +387,26 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace krafla::cpu {
 
+#if HWY_TARGETS & HWY_AVX3_ZEN4
+namespace {
+bool HasTables() {
+  static const bool has_tables = (hwy::SupportedTargets() & HWY_AVX3) != 0 && __builtin_cpu_supports("avx512bf16") &&
+                                 __builtin_cpu_supports("avx512vbmi2");
+  return has_tables;
+}
+}  // namespace
+#endif
+
 TableDotFn FindTableDot([[maybe_unused]] ElementType scales, [[maybe_unused]] TableKind kind,
                         [[maybe_unused]] TableForm form) {
 #if HWY_TARGETS & HWY_AVX3_ZEN4
-  static const bool has_tables = (hwy::SupportedTargets() & HWY_AVX3) != 0 && __builtin_cpu_supports("avx512bf16") &&
-                                 __builtin_cpu_supports("avx512vbmi2");
-  if (has_tables) return N_AVX3_ZEN4::FindTables(scales, kind, form);
+  if (HasTables()) return N_AVX3_ZEN4::FindTables(scales, kind, form);
+#endif
+  return nullptr;
+}
+TableLinesFn FindTableLines([[maybe_unused]] ElementType scales) {
+#if HWY_TARGETS & HWY_AVX3_ZEN4
+  if (HasTables()) return N_AVX3_ZEN4::FindLines(scales);
 #endif
   return nullptr;
 }
