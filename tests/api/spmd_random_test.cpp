@@ -98,6 +98,143 @@ class Maker {
     return out;
   }
 
+  // the places of the largest
+  void PlaceOfLargest(std::size_t n, const SpmdSizes& dims) {
+    const std::size_t d = random_() % dims.size();
+    SpmdSizes rest = dims;
+    rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(d));
+    if (rest.empty()) return Add(dims, Format("negate({})", Name(n)));
+    const std::size_t k = values_.size();
+    lines_ += Format("  i{} = {} iota(), iota_dimension={}\n", k, TypeOf(dims), d);
+    lines_ += Format(
+        "  low{0} = f32[] constant(-inf)\n  m{0} = ({1}, {1}) reduce({2}, i{0}, low{0}, zero), "
+        "dimensions={{{3}}}, to_apply=larger\n",
+        k, TypeOf(rest), Name(n), d);
+    return Add(std::move(rest), Format("get-tuple-element(m{}), index={}", k, random_() % 2));
+  }
+
+  // rows written at a place that may be outside
+  void Write(std::size_t n, const SpmdSizes& dims) {
+    const std::size_t m = Any();
+    if (values_[m].size() != dims.size()) return Add(dims, Format("negate({})", Name(n)));
+    SpmdSizes sizes = values_[m];
+    std::string cut, types;
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      sizes[d] = std::min(sizes[d], 1 + static_cast<int64_t>(random_()) % dims[d]);
+      if (random_() % 2 == 0) sizes[d] = std::min(values_[m][d], dims[d]);
+      cut += Format("{}[0:{}]", cut.empty() ? "" : ", ", sizes[d]);
+    }
+    const std::size_t k = values_.size();
+    lines_ += Format("  up{} = {} slice({}), slice={{{}}}\n", k, TypeOf(sizes), Name(m), cut);
+    const std::string at = Starts(dims);
+    return Add(dims, Format("dynamic-update-slice({}, up{}{})", Name(n), k, at));
+  }
+
+  void Read(std::size_t n, const SpmdSizes& dims) {
+    SpmdSizes sizes = dims;
+    const std::size_t d = random_() % dims.size();
+    sizes[d] = 1 + static_cast<int64_t>(random_()) % dims[d];
+    std::string said;
+    for (const int64_t size : sizes) said += (said.empty() ? "" : ",") + std::to_string(size);
+    const std::string at = Starts(dims);
+    return Add(std::move(sizes), Format("dynamic-slice({}{}), dynamic_slice_sizes={{{}}}", Name(n), at, said));
+  }
+
+  // rows written by numbers, one of which is outside
+  void WriteRows(std::size_t n, const SpmdSizes& dims) {
+    if (dims.size() != 2 || dims[0] < 4) return Add(dims, Format("negate({})", Name(n)));
+    const std::size_t k = values_.size();
+    const bool adds = random_() % 2 == 0;
+    lines_ +=
+        Format("  i{0} = s32[4,1] constant({{{{{1}}}, {{-3}}, {{{2}}}, {{{3}}}}})\n", k, dims[0] - 1, random_() % 2, 2);
+    lines_ += Format("  up{0} = {1} iota(), iota_dimension={2}\n", k, TypeOf({4, dims[1]}), random_() % 2);
+    return Clamped(dims, Format("scatter({}, i{}, up{}), update_window_dims={{1}}, inserted_window_dims={{0}}, "
+                                "scatter_dims_to_operand_dims={{0}}, index_vector_dim=1, to_apply={}",
+                                Name(n), k, k, adds ? "sum" : "second"));
+  }
+
+  // elements by numbers of all dimensions
+  void Elements(std::size_t n, const SpmdSizes& dims) {
+    if (dims.size() != 2) return Add(dims, Format("negate({})", Name(n)));
+    const std::size_t k = values_.size();
+    lines_ += Format("  i{} = s32[4,2] constant({{{{{}, 1}}, {{-2, 0}}, {{0, {}}}, {{1, 99}}}})\n", k,
+                     random_() % dims[0], dims[1] - 1);
+    return Add({4}, Format("gather({}, i{}), offset_dims={{}}, collapsed_slice_dims={{0,1}}, "
+                           "start_index_map={{0,1}}, index_vector_dim=1, slice_sizes={{1,1}}",
+                           Name(n), k));
+  }
+
+  // sums of all before, and of windows with steps
+  void SumsBefore(std::size_t n, const SpmdSizes& dims) {
+    const std::size_t d = random_() % dims.size();
+    std::string size, pad;
+    for (std::size_t e = 0; e < dims.size(); ++e) {
+      size += Format("{}{}", size.empty() ? "" : "x", e == d ? dims[d] : 1);
+      pad += Format("{}{}_0", pad.empty() ? "" : "x", e == d ? dims[d] - 1 : 0);
+    }
+    return Clamped(dims,
+                   Format("reduce-window({}, zero), window={{size={} pad={}}}, to_apply=sum", Name(n), size, pad));
+  }
+
+  void Pad(std::size_t n, const SpmdSizes& dims) {
+    SpmdSizes padded = dims;
+    std::string pad;
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      const int64_t low = random_() % 3, high = random_() % 4, between = random_() % 5 == 0;
+      padded[d] += low + high + between * (dims[d] - 1);
+      if (padded[d] > 64) return Add(dims, Format("abs({})", Name(n)));
+      pad += Format("{}{}_{}_{}", pad.empty() ? "" : "x", low, high, between);
+    }
+    return Add(std::move(padded), Format("pad({}, hi), padding={}", Name(n), pad));
+  }
+
+  // turned by some rows
+  void Turn(std::size_t n, const SpmdSizes& dims) {
+    const std::size_t d = random_() % dims.size();
+    if (dims[d] < 2) return Add(dims, Format("negate({})", Name(n)));
+    const int64_t by = 1 + static_cast<int64_t>(random_()) % (dims[d] - 1);
+    const std::size_t k = values_.size();
+    SpmdSizes front = dims, back = dims;
+    front[d] = by, back[d] = dims[d] - by;
+    std::string of_front, of_back;
+    for (std::size_t e = 0; e < dims.size(); ++e) {
+      of_front += Format("{}[{}:{}]", e == 0 ? "" : ", ", e == d ? dims[d] - by : 0, dims[e]);
+      of_back += Format("{}[0:{}]", e == 0 ? "" : ", ", e == d ? dims[d] - by : dims[e]);
+    }
+    lines_ += Format("  front{0} = {1} slice({2}), slice={{{3}}}\n  back{0} = {4} slice({2}), slice={{{5}}}\n", k,
+                     TypeOf(front), Name(n), of_front, TypeOf(back), of_back);
+    return Add(dims, Format("concatenate(front{0}, back{0}), dimensions={{{1}}}", k, d));
+  }
+
+  void Slice(std::size_t n, const SpmdSizes& dims) {
+    if (dims[0] < 2) return Add(dims, Format("negate({})", Name(n)));
+    SpmdSizes half = dims;
+    std::string slice;
+    const std::size_t d = random_() % 2 == 0 ? 0 : random_() % dims.size();
+    const uint32_t form = random_() % 4;  // the first half, every second, any from somewhere
+    for (std::size_t e = 0; e < dims.size(); ++e) {
+      int64_t from = 0, to = dims[e], step = 1;
+      if (e == d && dims[e] > 1) {
+        if (form == 0) to = dims[e] / 2;
+        else if (form == 1) from = random_() % 2, step = 2;
+        else from = static_cast<int64_t>(random_()) % to, step = 1 + random_() % 3;
+      }
+      half[e] = (to - from + step - 1) / step;
+      slice += Format("{}[{}:{}:{}]", slice.empty() ? "" : ", ", from, to, step);
+    }
+    return Add(std::move(half), Format("slice({}), slice={{{}}}", Name(n), slice));
+  }
+
+  void Rows(std::size_t n, const SpmdSizes& dims) {
+    if (dims.size() != 2) return Add(dims, Format("negate({})", Name(n)));
+    // Rows by numbers, some of which are past the ends.
+    lines_ += Format("  i{} = s32[4] constant({{{}, -2, {}, 99}})\n", values_.size(), random_() % dims[0], dims[0] - 1);
+    return Add({4, dims[1]},
+               Format("gather({}, i{}), offset_dims={{1}}, collapsed_slice_dims={{0}}, start_index_map={{0}}, "
+                      "index_vector_dim=1, slice_sizes={{1,{}}}",
+                      Name(n), values_.size(), dims[1]));
+  }
+
   void Step() {
     const std::size_t n = Any();
     const SpmdSizes dims = values_[n];
@@ -138,16 +275,7 @@ class Maker {
         if (dims.size() == 2 && dims[0] % 2 == 0) return Add({2, dims[0] / 2, dims[1]}, Format("reshape({})", Name(n)));
         return Add(dims, Format("negate({})", Name(n)));
       case 6: return Add(dims, Format("reverse({}), dimensions={{{}}}", Name(n), random_() % dims.size()));
-      case 7: {
-        if (dims.size() != 2) return Add(dims, Format("negate({})", Name(n)));
-        // Rows by numbers, some of which are past the ends.
-        lines_ +=
-            Format("  i{} = s32[4] constant({{{}, -2, {}, 99}})\n", values_.size(), random_() % dims[0], dims[0] - 1);
-        return Add({4, dims[1]},
-                   Format("gather({}, i{}), offset_dims={{1}}, collapsed_slice_dims={{0}}, start_index_map={{0}}, "
-                          "index_vector_dim=1, slice_sizes={{1,{}}}",
-                          Name(n), values_.size(), dims[1]));
-      }
+      case 7: return Rows(n, dims);
       case 8: {
         SpmdSizes twice = dims;
         const std::size_t d = random_() % dims.size();
@@ -155,122 +283,19 @@ class Maker {
         if (twice[d] > 64) return Add(dims, Format("abs({})", Name(n)));
         return Add(std::move(twice), Format("concatenate({0}, {0}), dimensions={{{1}}}", Name(n), d));
       }
-      case 9: {  // the places of the largest
-        const std::size_t d = random_() % dims.size();
-        SpmdSizes rest = dims;
-        rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(d));
-        if (rest.empty()) return Add(dims, Format("negate({})", Name(n)));
-        const std::size_t k = values_.size();
-        lines_ += Format("  i{} = {} iota(), iota_dimension={}\n", k, TypeOf(dims), d);
-        lines_ += Format(
-            "  low{0} = f32[] constant(-inf)\n  m{0} = ({1}, {1}) reduce({2}, i{0}, low{0}, zero), "
-            "dimensions={{{3}}}, to_apply=larger\n",
-            k, TypeOf(rest), Name(n), d);
-        return Add(std::move(rest), Format("get-tuple-element(m{}), index={}", k, random_() % 2));
-      }
-      case 10: {  // rows written at a place that may be outside
-        const std::size_t m = Any();
-        if (values_[m].size() != dims.size()) return Add(dims, Format("negate({})", Name(n)));
-        SpmdSizes sizes = values_[m];
-        std::string cut, types;
-        for (std::size_t d = 0; d < dims.size(); ++d) {
-          sizes[d] = std::min(sizes[d], 1 + static_cast<int64_t>(random_()) % dims[d]);
-          if (random_() % 2 == 0) sizes[d] = std::min(values_[m][d], dims[d]);
-          cut += Format("{}[0:{}]", cut.empty() ? "" : ", ", sizes[d]);
-        }
-        const std::size_t k = values_.size();
-        lines_ += Format("  up{} = {} slice({}), slice={{{}}}\n", k, TypeOf(sizes), Name(m), cut);
-        const std::string at = Starts(dims);
-        return Add(dims, Format("dynamic-update-slice({}, up{}{})", Name(n), k, at));
-      }
-      case 11: {
-        SpmdSizes sizes = dims;
-        const std::size_t d = random_() % dims.size();
-        sizes[d] = 1 + static_cast<int64_t>(random_()) % dims[d];
-        std::string said;
-        for (const int64_t size : sizes) said += (said.empty() ? "" : ",") + std::to_string(size);
-        const std::string at = Starts(dims);
-        return Add(std::move(sizes), Format("dynamic-slice({}{}), dynamic_slice_sizes={{{}}}", Name(n), at, said));
-      }
-      case 12: {  // rows written by numbers, one of which is outside
-        if (dims.size() != 2 || dims[0] < 4) return Add(dims, Format("negate({})", Name(n)));
-        const std::size_t k = values_.size();
-        const bool adds = random_() % 2 == 0;
-        lines_ += Format("  i{0} = s32[4,1] constant({{{{{1}}}, {{-3}}, {{{2}}}, {{{3}}}}})\n", k, dims[0] - 1,
-                         random_() % 2, 2);
-        lines_ += Format("  up{0} = {1} iota(), iota_dimension={2}\n", k, TypeOf({4, dims[1]}), random_() % 2);
-        return Clamped(dims, Format("scatter({}, i{}, up{}), update_window_dims={{1}}, inserted_window_dims={{0}}, "
-                                    "scatter_dims_to_operand_dims={{0}}, index_vector_dim=1, to_apply={}",
-                                    Name(n), k, k, adds ? "sum" : "second"));
-      }
-      case 13: {  // elements by numbers of all dimensions
-        if (dims.size() != 2) return Add(dims, Format("negate({})", Name(n)));
-        const std::size_t k = values_.size();
-        lines_ += Format("  i{} = s32[4,2] constant({{{{{}, 1}}, {{-2, 0}}, {{0, {}}}, {{1, 99}}}})\n", k,
-                         random_() % dims[0], dims[1] - 1);
-        return Add({4}, Format("gather({}, i{}), offset_dims={{}}, collapsed_slice_dims={{0,1}}, "
-                               "start_index_map={{0,1}}, index_vector_dim=1, slice_sizes={{1,1}}",
-                               Name(n), k));
-      }
+      case 9: return PlaceOfLargest(n, dims);
+      case 10: return Write(n, dims);
+      case 11: return Read(n, dims);
+      case 12: return WriteRows(n, dims);
+      case 13: return Elements(n, dims);
       case 14: {
         const std::size_t d = random_() % dims.size();
         return Add(dims, Format("sort({}), dimensions={{{}}}, to_apply=less", Name(n), d));
       }
-      case 15: {  // sums of all before, and of windows with steps
-        const std::size_t d = random_() % dims.size();
-        std::string size, pad;
-        for (std::size_t e = 0; e < dims.size(); ++e) {
-          size += Format("{}{}", size.empty() ? "" : "x", e == d ? dims[d] : 1);
-          pad += Format("{}{}_0", pad.empty() ? "" : "x", e == d ? dims[d] - 1 : 0);
-        }
-        return Clamped(dims,
-                       Format("reduce-window({}, zero), window={{size={} pad={}}}, to_apply=sum", Name(n), size, pad));
-      }
-      case 16: {
-        SpmdSizes padded = dims;
-        std::string pad;
-        for (std::size_t d = 0; d < dims.size(); ++d) {
-          const int64_t low = random_() % 3, high = random_() % 4, between = random_() % 5 == 0;
-          padded[d] += low + high + between * (dims[d] - 1);
-          if (padded[d] > 64) return Add(dims, Format("abs({})", Name(n)));
-          pad += Format("{}{}_{}_{}", pad.empty() ? "" : "x", low, high, between);
-        }
-        return Add(std::move(padded), Format("pad({}, hi), padding={}", Name(n), pad));
-      }
-      case 17: {  // turned by some rows
-        const std::size_t d = random_() % dims.size();
-        if (dims[d] < 2) return Add(dims, Format("negate({})", Name(n)));
-        const int64_t by = 1 + static_cast<int64_t>(random_()) % (dims[d] - 1);
-        const std::size_t k = values_.size();
-        SpmdSizes front = dims, back = dims;
-        front[d] = by, back[d] = dims[d] - by;
-        std::string of_front, of_back;
-        for (std::size_t e = 0; e < dims.size(); ++e) {
-          of_front += Format("{}[{}:{}]", e == 0 ? "" : ", ", e == d ? dims[d] - by : 0, dims[e]);
-          of_back += Format("{}[0:{}]", e == 0 ? "" : ", ", e == d ? dims[d] - by : dims[e]);
-        }
-        lines_ += Format("  front{0} = {1} slice({2}), slice={{{3}}}\n  back{0} = {4} slice({2}), slice={{{5}}}\n", k,
-                         TypeOf(front), Name(n), of_front, TypeOf(back), of_back);
-        return Add(dims, Format("concatenate(front{0}, back{0}), dimensions={{{1}}}", k, d));
-      }
-      default: {
-        if (dims[0] < 2) return Add(dims, Format("negate({})", Name(n)));
-        SpmdSizes half = dims;
-        std::string slice;
-        const std::size_t d = random_() % 2 == 0 ? 0 : random_() % dims.size();
-        const uint32_t form = random_() % 4;  // the first half, every second, any from somewhere
-        for (std::size_t e = 0; e < dims.size(); ++e) {
-          int64_t from = 0, to = dims[e], step = 1;
-          if (e == d && dims[e] > 1) {
-            if (form == 0) to = dims[e] / 2;
-            else if (form == 1) from = random_() % 2, step = 2;
-            else from = static_cast<int64_t>(random_()) % to, step = 1 + random_() % 3;
-          }
-          half[e] = (to - from + step - 1) / step;
-          slice += Format("{}[{}:{}:{}]", slice.empty() ? "" : ", ", from, to, step);
-        }
-        return Add(std::move(half), Format("slice({}), slice={{{}}}", Name(n), slice));
-      }
+      case 15: return SumsBefore(n, dims);
+      case 16: return Pad(n, dims);
+      case 17: return Turn(n, dims);
+      default: return Slice(n, dims);
     }
   }
 

@@ -165,6 +165,19 @@ class PlainRule : public Rule {
     return Finish(std::move(made), std::move(batch));
   }
 
+  // Of dimensions that are left alone those of which each block has its part of all arrays, whatever the number of
+  // blocks.
+  std::vector<bool> MayBeCut(const std::vector<bool>& alone, std::span<const std::size_t> arrays) const {
+    std::vector<bool> out = alone;
+    const Shape& first = i_.operand(0)->shape();
+    const bool made = i_.shape().IsArray() && i_.shape().rank() == first.rank();
+    for (std::size_t d = 0; d < out.size(); ++d) {
+      for (const std::size_t o : arrays) out[d] = out[d] && i_.operand(o)->shape().dims()[d] == first.dims()[d];
+      if (made) out[d] = out[d] && i_.shape().dims()[d] == first.dims()[d];
+    }
+    return out;
+  }
+
   // Whether a slice takes one of `step` elements of dimension `d` from the first to the last, and as many of each
   // block.
   bool EachHas(int64_t d, int64_t step) const {
@@ -237,13 +250,7 @@ class PlainRule : public Rule {
       return std::nullopt;
     }
     Splits dims = Common(arrays);
-    // Cut from here on only where each block has its part of all arrays, whatever their number.
-    std::vector<bool> free = alone;
-    for (std::size_t d = 0; d < free.size(); ++d) {
-      for (const std::size_t o : arrays) free[d] = free[d] && i_.operand(o)->shape().dims()[d] == shape->dims()[d];
-      if (i_.shape().IsArray() && i_.shape().rank() == rank)
-        free[d] = free[d] && i_.shape().dims()[d] == shape->dims()[d];
-    }
+    const std::vector<bool> free = MayBeCut(alone, arrays);
     for (std::size_t d = 0; d < dims.size(); ++d)
       if (!alone[d]) MoveAway(dims, d, shape->dims(), free);
     if (!AnyCut(dims)) return std::nullopt;
