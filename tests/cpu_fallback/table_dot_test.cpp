@@ -173,16 +173,15 @@ TEST(TableDot, LinesAlongTheDepth) {
           placed[at(k / 32 * 32 + k % 4 * 8 + k % 32 / 4)] = vector[at(k)];
         }
         std::vector<float> sums(at(lines + 1), 0.5f);
-        dot({.table = table.data(),
-             .codes = codes.data(),
-             .stride = stride,
-             .lines = lines,
-             .depth = depth,
-             .group = group,
-             .scales = reinterpret_cast<const std::byte*>(scales.data()),
-             .scales_stride = scales_stride,
-             .vector = placed.data(),
-             .sums = sums.data()});
+        dot(table.data(), {.weights = codes.data(),
+                           .stride = stride,
+                           .lines = lines,
+                           .depth = depth,
+                           .group = group,
+                           .scales = reinterpret_cast<const std::byte*>(scales.data()),
+                           .scales_stride = scales_stride,
+                           .vector = placed.data(),
+                           .sums = sums.data()});
         EXPECT_EQ(sums.back(), 0.5f);
         for (int64_t n = 0; n < lines; ++n) {
           double sum = 0, size = 0;

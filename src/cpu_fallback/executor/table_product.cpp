@@ -143,35 +143,20 @@ const std::byte* TableProduct::CodesOf(const Task& task) const {
 }
 
 void TableProduct::AddLines(const Task& task, float* sums) const {
-  const std::byte* codes = CodesOf(task) + task.begin * codes_.stride;
-  const auto* vector = reinterpret_cast<const uint16_t*>(task.scratch);
-  const std::byte* scales = nullptr;
-  int64_t scales_stride = 0;
+  WeightLines lines{.weights = CodesOf(task) + task.begin * codes_.stride,
+                    .stride = codes_.stride,
+                    .lines = task.count,
+                    .depth = problem_.k,
+                    .group = group_,
+                    .vector = reinterpret_cast<const uint16_t*>(task.scratch),
+                    .sums = sums};
   if (line_scales_) {
     const ScalesInMemory& s = *line_scales_;
     const int64_t at = s.offset + BatchOffset(task.batch, problem_.batch, s.batch_strides) + task.begin * s.stride;
-    scales = task.bindings[At(s.buffer)] + at * StorageBytes(s.type), scales_stride = s.stride;
+    lines.scales = task.bindings[At(s.buffer)] + at * StorageBytes(s.type), lines.scales_stride = s.stride;
   }
-  if (bytes_dot_ != nullptr)
-    return bytes_dot_({.weights = codes,
-                       .stride = codes_.stride,
-                       .lines = task.count,
-                       .depth = problem_.k,
-                       .group = group_,
-                       .scales = scales,
-                       .scales_stride = scales_stride,
-                       .vector = vector,
-                       .sums = sums});
-  lines_dot_({.table = table_.data(),
-              .codes = codes,
-              .stride = codes_.stride,
-              .lines = task.count,
-              .depth = problem_.k,
-              .group = group_,
-              .scales = scales,
-              .scales_stride = scales_stride,
-              .vector = vector,
-              .sums = sums});
+  if (bytes_dot_ != nullptr) bytes_dot_(lines);
+  else lines_dot_(table_.data(), lines);
 }
 
 void TableProduct::AddRows(const Task& task, float* sums) const {

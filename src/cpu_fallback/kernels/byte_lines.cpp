@@ -55,7 +55,7 @@ HWY_INLINE __m512 AddProducts(__m512 sum, __m512i weights, __m512i vector) {
 }
 
 template <ElementType kType, bool kHasScale>
-HWY_INLINE void DotOfFourLines(const ByteLines& t, int64_t line) {
+HWY_INLINE void DotOfFourLines(const WeightLines& t, int64_t line) {
   const std::byte* lines[kLinesAtOnce];
   int64_t scales[kLinesAtOnce];
   SumsOfLine sums[kLinesAtOnce];
@@ -106,7 +106,7 @@ HWY_INLINE void DotOfFourLines(const ByteLines& t, int64_t line) {
 }
 
 template <ElementType kType>
-void DotOfByteLines(const ByteLines& t) {
+void DotOfByteLines(const WeightLines& t) {
   for (int64_t line = 0; line < t.lines; line += kLinesAtOnce) {
     if (t.scales == nullptr) DotOfFourLines<kType, false>(t, line);
     else DotOfFourLines<kType, true>(t, line);
@@ -129,9 +129,7 @@ namespace krafla::cpu {
 
 ByteLinesFn FindByteLines([[maybe_unused]] ElementType scales) {
 #if HWY_TARGETS & HWY_AVX3_ZEN4
-  static const bool has_lines = (hwy::SupportedTargets() & HWY_AVX3) != 0 && __builtin_cpu_supports("avx512bf16") &&
-                                __builtin_cpu_supports("avx512vbmi2");
-  if (has_lines) return N_AVX3_ZEN4::FindLinesOfBytes(scales);
+  if (HasBf16Products()) return N_AVX3_ZEN4::FindLinesOfBytes(scales);
 #endif
   return nullptr;
 }

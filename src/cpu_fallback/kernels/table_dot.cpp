@@ -299,13 +299,13 @@ HWY_INLINE void TransposeBlocks(const __m512i (&v)[kBlocks], __m512i (&to)[kBloc
 
 // Four lines along the depth, a block of a vector each.
 template <ElementType kType>
-HWY_INLINE void DotOfFourLines(const TableLines& t, int64_t line, TableScratch& s) {
+HWY_INLINE void DotOfFourLines(const int32_t* numbers, const WeightLines& t, int64_t line, TableScratch& s) {
   constexpr int64_t kWidth = kType == ElementType::kF32 ? 4 : 2, kGroups = kMostScales / kBlocks;
   // Lines behind the last one are that one.
   std::array<int64_t, kBlocks> lines{};
   for (int64_t b = 0; b < kBlocks; ++b) lines[At(b)] = std::min(line + b, t.lines - 1);
   const int64_t bytes = t.depth / 2;
-  const __m512i table = _mm512_loadu_si512(t.table), code = _mm512_set1_epi16(15), block = BlockNumbers();
+  const __m512i table = _mm512_loadu_si512(numbers), code = _mm512_set1_epi16(15), block = BlockNumbers();
   __m512 sums[4];
   KRAFLA_UNROLL(4)
   for (int i = 0; i < 4; ++i) sums[i] = _mm512_setzero_ps();
@@ -318,7 +318,7 @@ HWY_INLINE void DotOfFourLines(const TableLines& t, int64_t line, TableScratch& 
     __m512i loaded[kBlocks], all[kBlocks];
     KRAFLA_UNROLL(4)
     for (int64_t b = 0; b < kBlocks; ++b) {
-      const std::byte* from = t.codes + lines[At(b)] * t.stride;
+      const std::byte* from = t.weights + lines[At(b)] * t.stride;
       __builtin_prefetch(from + ahead, 0, 2);
       loaded[b] = LoadLine(from + begin, bytes - begin);
     }
@@ -351,9 +351,9 @@ HWY_INLINE void DotOfFourLines(const TableLines& t, int64_t line, TableScratch& 
 }
 
 template <ElementType kType>
-void DotOfLines(const TableLines& t) {
+void DotOfLines(const int32_t* table, const WeightLines& t) {
   TableScratch scratch;
-  for (int64_t line = 0; line < t.lines; line += kBlocks) DotOfFourLines<kType>(t, line, scratch);
+  for (int64_t line = 0; line < t.lines; line += kBlocks) DotOfFourLines<kType>(table, t, line, scratch);
 }
 TableLinesFn FindLines(ElementType scales) {
   if (scales == ElementType::kF32) return &DotOfLines<ElementType::kF32>;
@@ -387,26 +387,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace krafla::cpu {
 
-#if HWY_TARGETS & HWY_AVX3_ZEN4
-namespace {
-bool HasTables() {
-  static const bool has_tables = (hwy::SupportedTargets() & HWY_AVX3) != 0 && __builtin_cpu_supports("avx512bf16") &&
-                                 __builtin_cpu_supports("avx512vbmi2");
-  return has_tables;
-}
-}  // namespace
-#endif
-
 TableDotFn FindTableDot([[maybe_unused]] ElementType scales, [[maybe_unused]] TableKind kind,
                         [[maybe_unused]] TableForm form) {
 #if HWY_TARGETS & HWY_AVX3_ZEN4
-  if (HasTables()) return N_AVX3_ZEN4::FindTables(scales, kind, form);
+  if (HasBf16Products()) return N_AVX3_ZEN4::FindTables(scales, kind, form);
 #endif
   return nullptr;
 }
 TableLinesFn FindTableLines([[maybe_unused]] ElementType scales) {
 #if HWY_TARGETS & HWY_AVX3_ZEN4
-  if (HasTables()) return N_AVX3_ZEN4::FindLines(scales);
+  if (HasBf16Products()) return N_AVX3_ZEN4::FindLines(scales);
 #endif
   return nullptr;
 }

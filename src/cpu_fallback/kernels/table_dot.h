@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu_fallback/kernels/weight_lines.h"
 #include "krafla/element_type.h"
 
 namespace krafla::cpu {
@@ -51,21 +52,11 @@ struct TableDotTurn {
 using TableDotFn = void (*)(const TableDotTurn& turn);
 TableDotFn FindTableDot(ElementType scales, TableKind kind, TableForm form);
 
-// The same of lines along the depth, two places a byte, and bf16(table[code] * scale): sums[j] is the sum. The vector
-// has, of each kTablePlaces, every fourth place, then those behind them and so on.
+// The same of lines along the depth, two places a byte, and bf16(table[code] * scale). Depth and group are multiples of
+// kTablePlaces, the depth one of the group. The vector has, of each kTablePlaces, every fourth place, then those behind
+// them and so on.
 inline constexpr int64_t kTablePlaces = 4 * kTableRows;
-struct TableLines {
-  const int32_t* table = nullptr;
-  const std::byte* codes = nullptr;
-  int64_t stride = 0;  // bytes from line to line
-  int64_t lines = 0;
-  int64_t depth = 0, group = 0;       // multiples of kTablePlaces, the depth of the group
-  const std::byte* scales = nullptr;  // a line's side by side
-  int64_t scales_stride = 0;          // elements from line to line
-  const uint16_t* vector = nullptr;   // bf16
-  float* sums = nullptr;
-};
-using TableLinesFn = void (*)(const TableLines& product);
+using TableLinesFn = void (*)(const int32_t* table, const WeightLines& product);
 TableLinesFn FindTableLines(ElementType scales);
 
 }  // namespace krafla::cpu

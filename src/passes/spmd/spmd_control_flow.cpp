@@ -155,7 +155,7 @@ class Walk::Called {
   Result<Computation*> Finish(const Value& out) {
     KRAFLA_ASSIGN(Instruction * root, emitter_.Materialize(out));
     made_->set_root(root);
-    KRAFLA_TRY(emitter_.ScatterSums());
+    KRAFLA_TRY(emitter_.FinishSums());
     return made_;
   }
 

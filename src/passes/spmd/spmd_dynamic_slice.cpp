@@ -131,19 +131,10 @@ class DynamicSliceRule : public Rule {
   Result<Instruction*> Shifted(Instruction* rows, std::size_t d, Instruction* by, int64_t size) {
     const Dims& dims = rows->shape().dims();
     if (dims[d] == 1 && size == 1) return rows;
-    PadAttributes pad{Dims(dims.size(), 0), Dims(dims.size(), 0), Dims(dims.size(), 0)};
-    pad.low[d] = pad.high[d] = size;
-    KRAFLA_ASSIGN(Literal nothing, Literal::Create(Shape::MakeScalar(rows->shape().element_type())));
-    Instruction* padding = AddConstant(emitter_.out(), std::move(nothing));
-    KRAFLA_ASSIGN(Instruction * padded, emitter_.Infer(Opcode::kPad, {rows, padding}, std::move(pad)));
-    Instruction* own = AddScalarConstant(emitter_.out(), ElementType::kS32, static_cast<double>(size));
-    KRAFLA_ASSIGN(own, emitter_.Infer(Opcode::kAdd, {by, own}));
-    std::vector<Instruction*> operands{padded};
-    Dims sizes = dims;
-    sizes[d] = size;
-    for (std::size_t e = 0; e < dims.size(); ++e)
-      operands.push_back(e == d ? own : AddScalarConstant(emitter_.out(), ElementType::kS32, 0));
-    return emitter_.Infer(Opcode::kDynamicSlice, std::move(operands), DynamicSliceAttributes{std::move(sizes)});
+    KRAFLA_ASSIGN(Instruction * padded, emitter_.Pad(rows, d, size, size));
+    Instruction* start = AddScalarConstant(emitter_.out(), ElementType::kS32, static_cast<double>(size));
+    KRAFLA_ASSIGN(start, emitter_.Infer(Opcode::kAdd, {by, start}));
+    return emitter_.RowsFrom(padded, d, start, size);
   }
 
   // Of `count` rows from `by` on, which are among `size`.

@@ -276,8 +276,8 @@ Result<Value> Emitter::Unsettle(Value value, const std::vector<Split>& along) {
   KRAFLA_ASSIGN(Instruction * first, Infer(Opcode::kCompare, {place, zero}, CompareAttributes{}));
   const Shape& shape = value.local->shape();
   KRAFLA_ASSIGN(Instruction * everywhere, AddBroadcastScalar(out_, first, shape.dims()));
-  KRAFLA_ASSIGN(Literal nothing, Literal::Create(Shape::MakeScalar(shape.element_type())));
-  KRAFLA_ASSIGN(Instruction * zeros, AddBroadcastScalar(out_, AddConstant(out_, std::move(nothing)), shape.dims()));
+  KRAFLA_ASSIGN(Instruction * zero_element, Zero(shape.element_type()));
+  KRAFLA_ASSIGN(Instruction * zeros, AddBroadcastScalar(out_, zero_element, shape.dims()));
   KRAFLA_ASSIGN(value.local, Infer(Opcode::kSelect, {everywhere, value.local, zeros}));
   value.unreduced = along;
   return value;
@@ -288,8 +288,7 @@ Result<Value> Emitter::BlocksAsParts(Value value, std::size_t d, const std::vect
   const Split split = value.dims[d];
   Dims dims = block.dims();
   dims[d] *= split.count;
-  KRAFLA_ASSIGN(Literal nothing, Literal::Create(Shape::MakeScalar(block.element_type())));
-  Instruction* zero = AddConstant(out_, std::move(nothing));
+  KRAFLA_ASSIGN(Instruction * zero, Zero(block.element_type()));
   KRAFLA_ASSIGN(Instruction * zeros, AddBroadcastScalar(out_, zero, dims));
   std::vector<Instruction*> operands{zeros, value.local};
   for (std::size_t e = 0; e < dims.size(); ++e) {
@@ -337,13 +336,27 @@ Result<Instruction*> Emitter::Broadcast(Instruction* value, int64_t device) {
   return Infer(Opcode::kCollectiveBroadcast, {value}, std::move(attributes));
 }
 
-Result<Instruction*> Emitter::PadTo(Instruction* value, int64_t d, int64_t size) {
-  const auto rank = static_cast<std::size_t>(value->shape().rank());
+Result<Instruction*> Emitter::Zero(ElementType type) {
+  KRAFLA_ASSIGN(Literal zero, Literal::Create(Shape::MakeScalar(type)));
+  return AddConstant(out_, std::move(zero));
+}
+
+Result<Instruction*> Emitter::Pad(Instruction* value, std::size_t d, int64_t low, int64_t high) {
+  const std::size_t rank = value->shape().dims().size();
   PadAttributes attributes{Dims(rank, 0), Dims(rank, 0), Dims(rank, 0)};
-  attributes.high[static_cast<std::size_t>(d)] = size - value->shape().dim(d);
-  KRAFLA_ASSIGN(Literal zero, Literal::Create(Shape::MakeScalar(value->shape().element_type())));
-  Instruction* padding = AddConstant(out_, std::move(zero));
+  attributes.low[d] = low;
+  attributes.high[d] = high;
+  KRAFLA_ASSIGN(Instruction * padding, Zero(value->shape().element_type()));
   return Infer(Opcode::kPad, {value, padding}, std::move(attributes));
+}
+
+Result<Instruction*> Emitter::RowsFrom(Instruction* value, std::size_t d, Instruction* start, int64_t count) {
+  Dims sizes = value->shape().dims();
+  sizes[d] = count;
+  std::vector<Instruction*> operands{value};
+  for (std::size_t e = 0; e < sizes.size(); ++e)
+    operands.push_back(e == d ? start : AddScalarConstant(out_, ElementType::kS32, 0));
+  return Infer(Opcode::kDynamicSlice, std::move(operands), DynamicSliceAttributes{std::move(sizes)});
 }
 
 Result<Instruction*> Emitter::Materialize(const Value& value) {

@@ -153,8 +153,9 @@ class Emitter {
   // Cuts dimension `to` by `along` in place of `from`. `others`: what the array is cut by before and after.
   Result<Instruction*> AllToAll(Instruction* local, std::size_t from, std::size_t to, const Split& along,
                                 std::span<const Split> others, const Region* region);
-  // At the end of the computation: sums of which a device keeps a block are no sums of everything.
-  Result<> ScatterSums();
+  // At the end of the computation: sums of sums are taken once, and those of which a device keeps a block are no sums
+  // of everything.
+  Result<> FinishSums();
   // The number that `of_block` has for this device's block, an s32; of numbers below 0 any.
   Result<Instruction*> NumberOf(const Split& split, std::span<const int64_t> of_block);
   // From devices with some blocks along `along` to those with others, by pairs of blocks; zeros to who gets nothing.
@@ -169,8 +170,11 @@ class Emitter {
   bool IsMadeOfNothing(const Instruction* i) { return MadeOfNothing(i, 0); }
   // From one device to all.
   Result<Instruction*> Broadcast(Instruction* value, int64_t device);
-  // Behind the end of dimension `d` zeros, up to `size`.
-  Result<Instruction*> PadTo(Instruction* value, int64_t d, int64_t size);
+  Result<Instruction*> Zero(ElementType type);
+  // Zeros in front of and behind dimension `d`; of less than none these are taken away.
+  Result<Instruction*> Pad(Instruction* value, std::size_t d, int64_t low, int64_t high);
+  // `count` elements of dimension `d` from `start` on, an s32, and all of the others.
+  Result<Instruction*> RowsFrom(Instruction* value, std::size_t d, Instruction* start, int64_t count);
 
   // A tuple's instruction, and the other way: with the shardings and regions of `like`.
   Result<Instruction*> Materialize(const Value& value);
@@ -181,6 +185,7 @@ class Emitter {
  private:
   Result<Instruction*> AllGather(Instruction* local, CollectiveAttributes attributes);
   Result<> AddUpSums();
+  void ScatterSums();
   Result<CollectiveAttributes> Groups(const Split& along, std::span<const Split> others, const Region* region);
   bool MadeOfNothing(const Instruction* i, int depth);
   // The block of an array, made of the blocks of its operands; null where it has to be cut out of the array.

@@ -306,42 +306,24 @@ class RowMoves {
       KRAFLA_ASSIGN(rows, emitter_.Send(rows, dims_[dim_], others, region_, ends));
     }
     // In front and behind as many as it takes to begin anywhere.
-    PadAttributes pad{Dims(dims_.size(), 0), Dims(dims_.size(), 0), Dims(dims_.size(), 0)};
-    KRAFLA_ASSIGN(Literal nothing, Literal::Create(Shape::MakeScalar(block->shape().element_type())));
-    Instruction* padding = AddConstant(emitter_.out(), std::move(nothing));
-    if (const std::optional<int64_t> start = to.Same()) {
-      pad.low[dim_] = *start - longest;
-      pad.high[dim_] = block_ - longest - pad.low[dim_];
-      return emitter_.Infer(Opcode::kPad, {rows, padding}, std::move(pad));
-    }
-    pad.low[dim_] = pad.high[dim_] = block_ + longest;
-    KRAFLA_ASSIGN(rows, emitter_.Infer(Opcode::kPad, {rows, padding}, std::move(pad)));
+    if (const std::optional<int64_t> start = to.Same())
+      return emitter_.Pad(rows, dim_, *start - longest, block_ - *start);
+    KRAFLA_ASSIGN(rows, emitter_.Pad(rows, dim_, block_ + longest, block_ + longest));
     for (int64_t& n : to.of) n = n < 0 ? 0 : block_ + 2 * longest - n;
     return Rows(rows, to, block_);
   }
 
   // `count` rows of an array, from another place on in each block.
   Result<Instruction*> Rows(Instruction* array, const Numbers& from, int64_t count) {
-    const Dims& dims = array->shape().dims();
-    Dims sizes = dims;
-    sizes[dim_] = count;
     if (const std::optional<int64_t> start = from.Same()) {
-      SliceAttributes slice{Dims(dims.size(), 0), std::move(sizes), Dims(dims.size(), 1)};
+      const Dims& dims = array->shape().dims();
+      SliceAttributes slice{Dims(dims.size(), 0), dims, Dims(dims.size(), 1)};
       slice.starts[dim_] = *start;
       slice.limits[dim_] = *start + count;
       return emitter_.Infer(Opcode::kSlice, {array}, std::move(slice));
     }
-    std::vector<Instruction*> operands{array};
-    for (std::size_t d = 0; d < dims.size(); ++d) {
-      Instruction* start = nullptr;
-      if (d == dim_) {
-        KRAFLA_ASSIGN(start, emitter_.NumberOf(dims_[dim_], from.of));
-      } else {
-        start = AddScalarConstant(emitter_.out(), ElementType::kS32, 0);
-      }
-      operands.push_back(start);
-    }
-    return emitter_.Infer(Opcode::kDynamicSlice, std::move(operands), DynamicSliceAttributes{std::move(sizes)});
+    KRAFLA_ASSIGN(Instruction * start, emitter_.NumberOf(dims_[dim_], from.of));
+    return emitter_.RowsFrom(array, dim_, start, count);
   }
 
   // Where the rows of a message are those of the result.

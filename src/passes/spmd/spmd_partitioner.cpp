@@ -124,7 +124,7 @@ class Entry {
     emitter.set_origin(old.root());
     KRAFLA_ASSIGN(Instruction * root, Root(*old.root(), std::move(result), emitter));
     made->set_root(root);
-    KRAFLA_TRY(emitter.ScatterSums());
+    KRAFLA_TRY(emitter.FinishSums());
     module_.set_entry(made);
     KRAFLA_TRY(Header(old));
     shardings_.gathers = walk_.channels()->gathers;
@@ -276,7 +276,7 @@ class Entry {
       std::vector<Split> whole = value.dims;
       whole[d] = Split();
       KRAFLA_ASSIGN(value, emitter.Reshard(std::move(value), whole));
-      KRAFLA_ASSIGN(value.local, emitter.PadTo(value.local, static_cast<int64_t>(d), size + dims[d].count - over));
+      KRAFLA_ASSIGN(value.local, emitter.Pad(value.local, d, 0, dims[d].count - over));
     }
     return emitter.ReshardTo(std::move(value), dims, sharding.unreduced);
   }

@@ -219,7 +219,7 @@ Result<Instruction*> Emitter::AllToAll(Instruction* local, std::size_t from, std
                                        std::span<const Split> others, const Region* region) {
   const Dims& block = local->shape().dims();
   // One block for each device, side by side in a dimension of their own.
-  Dims apart, mapped, moved, together(block);
+  Dims apart, moved, together(block);
   for (std::size_t d = 0; d < block.size(); ++d) {
     if (d == to) apart.push_back(along.count);
     apart.push_back(d == to ? block[d] / along.count : block[d]);
@@ -272,8 +272,7 @@ Result<> Emitter::AddUpSums() {
 }
 
 // An all-reduce of which devices keep nothing but a block each is a reduce-scatter.
-Result<> Emitter::ScatterSums() {
-  KRAFLA_TRY(AddUpSums());
+void Emitter::ScatterSums() {
   for (const SumOfParts& sum : sums_) {
     const auto known = blocks_.find(sum.made);
     if (known == blocks_.end() || known->second.size() != 1 || sum.made->users().size() != 1 ||
@@ -296,7 +295,11 @@ Result<> Emitter::ScatterSums() {
                                  std::move(attributes), {sum.made->called(0)});
     block.made->ReplaceAllUsesWith(made);
   }
-  sums_.clear();
+}
+
+Result<> Emitter::FinishSums() {
+  KRAFLA_TRY(AddUpSums());
+  ScatterSums();
   return out_.SortTopologically();
 }
 

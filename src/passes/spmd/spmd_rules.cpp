@@ -294,7 +294,7 @@ Result<std::optional<Value>> DoByBlocks(const Instruction& instruction, std::spa
     if (rows) return rows;
   }
   if (op == Opcode::kConvolution || op == Opcode::kReduceWindow) {
-    KRAFLA_ASSIGN(std::optional<Value> windows, WindowsInBlocks(instruction, operands, region, emitter));
+    KRAFLA_ASSIGN(std::optional<Value> windows, WindowsInBlocks(instruction, operands, region, wishes, emitter));
     if (windows) return windows;
   }
   return PlainRule(instruction, operands, region, wishes, emitter).Apply();

@@ -32,9 +32,9 @@ BlockRule ReduceInBlocks;
 // Over dimensions that are cut, and not read or written whole; nothing where there is none.
 BlockRule DynamicSliceInBlocks;
 
-// A convolution or a reduce-window over a dimension that is cut, where all blocks read equally far past their ends.
-Result<std::optional<Value>> WindowsInBlocks(const Instruction& instruction, std::span<const Value> operands,
-                                             const Region* region, Emitter& emitter);
+// A convolution or a reduce-window over a dimension that is cut, where all blocks read equally far past their ends;
+// nothing where it is none.
+BlockRule WindowsInBlocks;
 
 // How the values around an instruction have come out; null where there is none.
 using ValueOf = std::function<const Value*(const Instruction*)>;

@@ -7,12 +7,10 @@
 
 #include "base/index.h"
 #include "ir/builder.h"
-#include "passes/spmd/spmd_rules.h"
+#include "passes/spmd/spmd_rule.h"
 
 namespace krafla::spmd {
 namespace {
-
-using Splits = std::vector<Split>;
 
 // What a device's windows read: its own block, `before` rows in front of it and `after` behind it, and of that no more
 // than the padding leaves.
@@ -37,16 +35,11 @@ std::optional<Halo> HaloOf(const WindowDim& w, int64_t block, int64_t windows) {
   return out;
 }
 
-class WindowBlocks {
+class WindowRule : public Rule {
  public:
-  WindowBlocks(const Instruction& instruction, std::span<const Value> operands, const Region* region, Emitter& emitter)
-      : i_(instruction),
-        operands_(operands),
-        region_(region),
-        emitter_(emitter),
-        devices_(instruction.parent()->parent()->num_partitions) {}
+  using Rule::Rule;
 
-  Result<std::optional<Value>> Convolution() {
+  Out Convolution() {
     const auto& a = i_.attr<ConvolutionAttributes>();
     const Shape &input = i_.operand(0)->shape(), &made = i_.shape();
     if (a.batch_group_count != 1) return std::nullopt;
@@ -64,19 +57,16 @@ class WindowBlocks {
         along = Combine(along, split);
       }
     }
-    if (halos_.empty() || !Covers(in, region_, devices_)) return std::nullopt;
+    if (halos_.empty() || !MayCut(in)) return std::nullopt;
     KRAFLA_ASSIGN(Value x, emitter_.Reshard(operands_[0], in));
     for (const Cut& cut : halos_) { KRAFLA_ASSIGN(x, WithHalo(std::move(x), cut, nullptr)); }
-    KRAFLA_ASSIGN(Value kernel, emitter_.Reshard(operands_[1], of_kernel));
+    KRAFLA_ASSIGN(Instruction * kernel, Operand(1, of_kernel));
     ConvolutionAttributes local = a;
     local.window = window_;
-    KRAFLA_ASSIGN(std::optional<Value> result, Made({x.local, kernel.local}, std::move(out), std::move(local)));
-    if (along.whole()) return result;
-    KRAFLA_ASSIGN(result->local, emitter_.Sum(result->local, along, result->dims, region_));
-    return result;
+    return WithSum(With(std::move(local), {x.local, kernel}, std::move(out)), along);
   }
 
-  Result<std::optional<Value>> ReduceWindow() {
+  Out ReduceWindow() {
     if (i_.operand_count() != 2 || !i_.shape().IsArray()) return std::nullopt;
     const Shape& input = i_.operand(0)->shape();
     WindowAttributes local = i_.attr<WindowAttributes>();
@@ -88,12 +78,12 @@ class WindowBlocks {
       in[At(d)] = out[At(d)] = Split();
       Take(d, d, w, in, out);
     }
-    if (halos_.empty() || !Covers(in, region_, devices_)) return std::nullopt;
-    KRAFLA_ASSIGN(const Value init, emitter_.Whole(operands_[1]));
+    if (halos_.empty() || !MayCut(in)) return std::nullopt;
+    KRAFLA_ASSIGN(Instruction * init, WholeOperand(1));
     KRAFLA_ASSIGN(Value x, emitter_.Reshard(operands_[0], in));
-    for (const Cut& cut : halos_) { KRAFLA_ASSIGN(x, WithHalo(std::move(x), cut, init.local)); }
+    for (const Cut& cut : halos_) { KRAFLA_ASSIGN(x, WithHalo(std::move(x), cut, init)); }
     local.window = window_;
-    return Made({x.local, init.local}, std::move(out), std::move(local));
+    return With(std::move(local), {x.local, init}, std::move(out));
   }
 
  private:
@@ -175,21 +165,13 @@ class WindowBlocks {
     return value;
   }
 
-  Result<std::optional<Value>> Made(std::vector<Instruction*> operands, Splits out, Attributes attributes) {
-    KRAFLA_ASSIGN(Shape shape, EvenBlock(i_.shape(), out));
-    Value made;
-    made.local = emitter_.Clone(i_, std::move(shape), std::move(operands));
-    made.local->set_attributes(std::move(attributes));
-    made.dims = std::move(out);
-    made.region = region_;
+  // The operation with the attributes that it has on blocks.
+  Out With(Attributes attributes, std::vector<Instruction*> operands, Splits out) {
+    KRAFLA_ASSIGN(std::optional<Value> made, Finish(std::move(operands), std::move(out)));
+    made->local->set_attributes(std::move(attributes));
     return made;
   }
 
-  const Instruction& i_;
-  std::span<const Value> operands_;
-  const Region* region_;
-  Emitter& emitter_;
-  const int64_t devices_;
   Window window_;
   std::vector<Cut> halos_;
 };
@@ -197,9 +179,9 @@ class WindowBlocks {
 }  // namespace
 
 Result<std::optional<Value>> WindowsInBlocks(const Instruction& instruction, std::span<const Value> operands,
-                                             const Region* region, Emitter& emitter) {
-  WindowBlocks blocks(instruction, operands, region, emitter);
-  return instruction.opcode() == Opcode::kConvolution ? blocks.Convolution() : blocks.ReduceWindow();
+                                             const Region* region, const Wishes& wishes, Emitter& emitter) {
+  WindowRule rule(instruction, operands, region, wishes, emitter);
+  return instruction.opcode() == Opcode::kConvolution ? rule.Convolution() : rule.ReduceWindow();
 }
 
 }  // namespace krafla::spmd
