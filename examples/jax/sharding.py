@@ -33,6 +33,18 @@ checks.close("a sum over all", jax.jit(lambda a: a.sum(0))(xs), x.sum(0))
 constrained = jax.jit(lambda a: jax.lax.with_sharding_constraint(a * 2, everywhere), out_shardings=by_row)(xs)
 checks.close("a constraint inside", constrained, x * 2)
 checks.require("the output's sharding", constrained.sharding.is_equivalent_to(by_row, 2))
+seen = []
+
+
+@jax.jit
+def inspected(a):
+    b = jnp.sin(a)
+    jax.debug.inspect_array_sharding(b, callback=seen.append)
+    return b * 2
+
+
+checks.close("a value that is inspected", inspected(xs), np.sin(x) * 2)
+checks.require("its sharding, told once", len(seen) == 1 and seen[0].is_equivalent_to(by_row, 2))
 
 
 def local(a):

@@ -10,6 +10,7 @@
 #include "api/read_program.h"
 #include "plugins/pjrt/element_types.h"
 #include "plugins/pjrt/fingerprint.h"
+#include "plugins/pjrt/inspect_sharding.h"
 #include "plugins/pjrt/python_callback_calls.h"
 
 namespace krafla::pjrt {
@@ -105,8 +106,9 @@ Result<> Program::Assign() {
 
 // For several devices, of which some may be of other processes, and all: then this process knows what the program takes
 // and gives, and runs nothing.
-Result<> Program::CompileGroup(std::unique_ptr<Module> module) {
+Result<> Program::CompileGroup(std::unique_ptr<Module> module, bool from_file) {
   GroupOptions options;
+  if (!from_file) options.inspect_sharding = TellSharding;
   std::vector<std::shared_ptr<Client>> members;
   const bool spans = devices_.size() < places_.size();
   if (spans) {
@@ -158,7 +160,7 @@ Result<ShardingList> Program::Serialize(const std::vector<std::string>& sharding
   return out;
 }
 
-Result<std::shared_ptr<Program>> Program::Compile(PJRT_Client& client, ProgramSource source) {
+Result<std::shared_ptr<Program>> Program::Compile(PJRT_Client& client, ProgramSource source, bool from_file) {
   std::shared_ptr<Program> out(new Program(client, std::move(source)));
   KRAFLA_ASSIGN(out->options_, ParseProgramOptions(out->source_.options));
   KRAFLA_TRY(out->Assign());
@@ -176,7 +178,7 @@ Result<std::shared_ptr<Program>> Program::Compile(PJRT_Client& client, ProgramSo
     out->report_ = executable->report();
     out->singles_[&lane] = std::move(executable);
   } else {
-    KRAFLA_TRY(out->CompileGroup(std::move(module)));
+    KRAFLA_TRY(out->CompileGroup(std::move(module), from_file));
   }
   out->donates_.resize(out->parameters().size());
   for (const Shape& shape : out->parameters()) out->parameter_layouts_.Add(shape);

@@ -35,7 +35,8 @@ struct ShardingList {
 
 class Program {
  public:
-  static Result<std::shared_ptr<Program>> Compile(PJRT_Client& client, ProgramSource source);
+  // `from_file`: the functions of the process that made the program, which it names by their addresses, are not called.
+  static Result<std::shared_ptr<Program>> Compile(PJRT_Client& client, ProgramSource source, bool from_file = false);
   ~Program();
 
   const ProgramSource& source() const { return source_; }
@@ -94,7 +95,7 @@ class Program {
   Program(PJRT_Client& client, ProgramSource source) : client_(client), source_(std::move(source)) {}
   Result<std::unique_ptr<Module>> Read() const;
   Result<> Assign();
-  Result<> CompileGroup(std::unique_ptr<Module> module);
+  Result<> CompileGroup(std::unique_ptr<Module> module, bool from_file);
   static Result<ShardingList> Serialize(const std::vector<std::string>& shardings, std::size_t count);
   void Describe(const Module& module);
   Result<Executable*> ExecutableOn(Lane& lane);

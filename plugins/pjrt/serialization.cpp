@@ -92,7 +92,7 @@ Result<> Executable_DeserializeAndLoad(PJRT_Executable_DeserializeAndLoad_Args& 
   if (KRAFLA_PJRT_HAS(args, overridden_serialized_compile_options_size) &&
       args.overridden_serialized_compile_options != nullptr && args.overridden_serialized_compile_options_size > 0)
     source.options.assign(args.overridden_serialized_compile_options, args.overridden_serialized_compile_options_size);
-  KRAFLA_ASSIGN(std::shared_ptr<Program> program, Program::Compile(*args.client, std::move(source)));
+  KRAFLA_ASSIGN(std::shared_ptr<Program> program, Program::Compile(*args.client, std::move(source), true));
   args.loaded_executable = NewLoadedExecutable(std::move(program));
   return {};
 }

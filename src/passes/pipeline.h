@@ -15,6 +15,10 @@
 
 namespace krafla {
 
+// Called by the partitioner for each custom call "InspectSharding" with that call's backend_config and how its operand
+// lies over the partitions, as HLO text. An error ends the pass.
+using ShardingObserver = std::function<Result<>(std::string_view backend_config, std::string_view sharding)>;
+
 struct PassOptions {
   // Passes left out, by name.
   std::set<std::string> disabled;
@@ -30,6 +34,8 @@ struct PassOptions {
   int64_t inline_growth = 20'000;
   // Inlining stops with RESOURCE_EXHAUSTED rather than make a module larger than this.
   int64_t max_instructions = 5'000'000;
+  // Where there is none, nobody is told.
+  ShardingObserver inspect_sharding;
 };
 
 struct PassInfo {

@@ -472,6 +472,42 @@ ENTRY main {
       << wrong.error().message();
 }
 
+// The custom call by which JAX asks how an array lies: once each, also within a loop, whose body is walked several
+// times.
+TEST_F(Spmd, TellsWhoAsksHowAnArrayIsCut) {
+  auto module = ParseHloText(R"(HloModule m, num_partitions=4
+turn { p = (s32[], f32[8,4]) parameter(0)
+  n = s32[] get-tuple-element(p), index=0
+  x = f32[8,4] get-tuple-element(p), index=1
+  one = s32[] constant(1)
+  m = s32[] add(n, one)
+  y = f32[8,4] cosine(x)
+  i = f32[8,4] custom-call(y), custom_call_target="InspectSharding", custom_call_has_side_effect=true, backend_config="b"
+  ROOT r = (s32[], f32[8,4]) tuple(m, y) }
+goes_on { p = (s32[], f32[8,4]) parameter(0)
+  n = s32[] get-tuple-element(p), index=0
+  three = s32[] constant(3)
+  ROOT r = pred[] compare(n, three), direction=LT }
+ENTRY e { a = f32[8,4] parameter(0), sharding={devices=[4,1]<=[4]}
+  b = f32[8,4] sine(a)
+  i = f32[8,4] custom-call(b), custom_call_target="InspectSharding", custom_call_has_side_effect=true, backend_config="a"
+  zero = s32[] constant(0)
+  s = (s32[], f32[8,4]) tuple(zero, b)
+  w = (s32[], f32[8,4]) while(s), condition=goes_on, body=turn
+  ROOT r = f32[8,4] get-tuple-element(w), index=1 })",
+                             "test");
+  ASSERT_TRUE(module) << module.error().message();
+  std::vector<std::string> told;
+  PassOptions options;
+  options.inspect_sharding = [&](std::string_view config, std::string_view sharding) -> Result<> {
+    told.push_back(Format("{}: {}", config, sharding));
+    return {};
+  };
+  auto shardings = PartitionModule(**module, options);
+  ASSERT_TRUE(shardings) << shardings.error().message();
+  EXPECT_EQ(told, (std::vector<std::string>{"\"a\": {devices=[4,1]<=[4]}", "\"b\": {devices=[4,1]<=[4]}"}));
+}
+
 // Two operands that are cut along one axis in dimensions that come out: the larger as a whole keeps its own.
 TEST_F(Spmd, OneOperandOfADotGivesWay) {
   auto shardings = [&](std::string_view dims) {

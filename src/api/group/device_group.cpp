@@ -10,6 +10,7 @@
 #include "api/group/device_links.h"
 #include "api/group/group_program.h"
 #include "hlo_io/hlo_text/hlo_text.h"
+#include "hlo_io/hlo_text/lexer.h"
 #include "ir/verifier.h"
 #include "passes/pipeline.h"
 #include "passes/spmd/spmd_partitioner.h"
@@ -181,6 +182,12 @@ Result<std::unique_ptr<GroupExecutable>> DeviceGroup::Compile(std::unique_ptr<Mo
     KRAFLA_TRY(Verify(*module));
     PassOptions pass_options;
     pass_options.disabled = options.disabled;
+    if (const ShardingObserver& inspect = group_options.inspect_sharding) {
+      pass_options.inspect_sharding = [&inspect](std::string_view config, std::string_view sharding) {
+        const bool quoted = config.size() >= 2 && config.starts_with('"');
+        return inspect(quoted ? hlo_text::Unescape(config.substr(1, config.size() - 2)) : config, sharding);
+      };
+    }
     KRAFLA_ASSIGN(std::optional<SpmdShardings> made, PartitionModule(*module, pass_options));
     if (made) {
       shardings = std::move(*made);

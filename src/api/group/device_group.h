@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "api/client.h"
+#include "passes/pipeline.h"
 #include "transport/world.h"
 
 namespace krafla {
@@ -27,6 +28,8 @@ struct GroupOptions {
   std::chrono::milliseconds time_limit = std::chrono::seconds(60);
   // Where the program's devices are. Empty: the first ones of the group.
   std::vector<GlobalPlace> places = {};
+  // Told how the arrays lie that the program asks after, on the thread that compiles.
+  ShardingObserver inspect_sharding = {};
 };
 
 // What the collectives of all runs so far took, in milliseconds of one device, on average.

@@ -72,6 +72,7 @@ Reading ReadingOf(CustomCallTarget target, const Op& op) {
     case CustomCallTarget::kFullToShardShape:
     case CustomCallTarget::kShardToFullShape:
     case CustomCallTarget::kDevicePlacement:
+    case CustomCallTarget::kInspectSharding:
 #define KRAFLA_SDY_ANNOTATION(Enum, name) case CustomCallTarget::Enum:
 #include "ir/custom_call_targets.def"
       return Reading::kOperand;

@@ -156,6 +156,10 @@ Result<std::optional<Value>> Walk::Annotation(const Instruction& i, Scope& scope
     case CustomCallTarget::kDevicePlacement:
       if (i.operand_count() != 1 || !Shape::Compatible(i.shape(), i.operand(0)->shape())) return std::nullopt;
       return scope.values.at(i.operand(0));
+    case CustomCallTarget::kInspectSharding:
+      if (i.operand_count() != 1 || !Shape::Compatible(i.shape(), i.operand(0)->shape())) return std::nullopt;
+      KRAFLA_TRY(Inspect(i, scope.values.at(i.operand(0)), scope));
+      return scope.values.at(i.operand(0));
     case CustomCallTarget::kSharding:
     case CustomCallTarget::kSdyFuncResultSharding: {
       if (i.operand_count() != 1) return std::nullopt;
@@ -180,6 +184,16 @@ Result<std::optional<Value>> Walk::Annotation(const Instruction& i, Scope& scope
     case CustomCallTarget::kUnknown: return std::nullopt;
   }
   KRAFLA_UNREACHABLE();
+}
+
+// What lies in a region of manual axes is each device's own, as XLA's partitioner says of it.
+Result<> Walk::Inspect(const Instruction& i, const Value& value, const Scope& scope) const {
+  if (!options_.inspect_sharding || tried_loops_ != 0 || !value.IsArray()) return {};
+  Sharding sharding;
+  sharding.all_manual = scope.region != nullptr;
+  if (!sharding.all_manual) sharding.dims = value.dims;
+  const std::string text = ShardingToText(sharding, i.shape().rank(), devices());
+  return options_.inspect_sharding(i.metadata().backend_config, text);
 }
 
 Result<std::optional<Sharding>> Walk::ConstraintOf(const Instruction& i) const {

@@ -29,6 +29,7 @@ bool IsMark(CustomCallTarget target) {
     case CustomCallTarget::kSharding:
     case CustomCallTarget::kFullToShardShape:
     case CustomCallTarget::kShardToFullShape:
+    case CustomCallTarget::kInspectSharding:
     case CustomCallTarget::kSdyShardingGroup:
 #define KRAFLA_SDY_ANNOTATION(Enum, name) case CustomCallTarget::Enum:
 #define KRAFLA_SDY_OTHER(Enum, name) case CustomCallTarget::Enum:

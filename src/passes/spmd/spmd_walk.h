@@ -73,6 +73,8 @@ class Walk {
   // spmd_annotations.cpp: the custom calls that say how arrays are sharded. Nothing for other
   // instructions.
   Result<std::optional<Value>> Annotation(const Instruction& i, Scope& scope);
+  // Tells who asks how an array is cut.
+  Result<> Inspect(const Instruction& i, const Value& value, const Scope& scope) const;
   // The sharding that a constraint asks for; none where it says nothing.
   Result<std::optional<Sharding>> ConstraintOf(const Instruction& i) const;
   // Where all that is made of the instruction is a sum in parts: along which devices.
