@@ -25,11 +25,13 @@ void TuneCpuProducts(Tuning& t) {
   t.dot.rows_local = 1;
   t.dot.column_slices = 1;
   t.dot.wanted_sums = 0;
+  t.dot.row_share = 0;
   t.dot.pack_panels = true;
   t.dot.join_local = 8;
 
   // What all lanes read is one read.
   t.attention.row_lanes = 8;
+  t.attention.group_lanes = 0;
 
   t.conv.shared_tiles = {};
   t.conv.only_packed_pixels = true;

@@ -106,6 +106,9 @@ struct DotTuning {
   int64_t pack_rows_scattered = 8;                     // ... from so many rows on, if it does not
   int64_t pack_elements_scattered = int64_t{1} << 10;  // ... from so many elements of b on, then
   uint32_t join_local = 64;                            // size of a workgroup of `join`
+  // Rows before a product that its workgroups compute for themselves: what all of them read for that, at the most, as a
+  // share of what the product moves. They have it from the caches. 0: rows are launches of their own.
+  double row_share = 1;
   bool operator==(const DotTuning&) const = default;
 };
 
@@ -117,15 +120,19 @@ struct RowsTuning {
   bool operator==(const RowsTuning&) const = default;
 };
 
-// Attention as one kernel.
+// Attention as one kernel: `attention.rows`, whose invocations take a row each, and `attention.group`, of which a
+// workgroup does.
 struct AttentionTuning {
-  uint32_t row_lanes = 0;    // size of a workgroup of `attention.rows`, whose invocations take a row each; 0: none
-  int64_t most_depth = 128;  // elements of a row of the queries, and of the result, at the most
-  int64_t least_rows = 4;    // rows that share keys and values, from which on the lanes are filled
-  int64_t rows_at_once = 2;  // rows of an invocation ...
+  uint32_t row_lanes = 0;           // size of a workgroup of `attention.rows`; 0: none
+  int64_t most_depth = 128;         // elements of a row of the queries, and of the result, at the most
+  int64_t least_rows = 4;           // rows that share keys and values, from which on the lanes are filled
+  int64_t rows_at_once = 2;         // rows of an invocation ...
   int64_t narrow_rows_at_once = 4;  // ... where keys or values are converted for all of them
   int64_t keys_at_once = 4;         // keys of a turn
   int64_t widen_rows = 64;          // rows that read narrow keys and values, from which on these are converted before
+  uint32_t group_lanes = 256;       // size of a workgroup of `attention.group`; 0: none
+  int64_t most_group_rows = 256;    // rows in all ...
+  int64_t most_group_bytes = int64_t{512} << 10;  // ... and keys and values that one of them reads, at the most
   bool operator==(const AttentionTuning&) const = default;
 };
 

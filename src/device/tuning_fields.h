@@ -89,6 +89,9 @@ void VisitFields(Self& x, Visitor&& v) {
   v("narrow_rows_at_once", x.narrow_rows_at_once, FieldRange{1, 8, true});
   v("keys_at_once", x.keys_at_once, FieldRange{4, 64, true});
   v("widen_rows", x.widen_rows, kPositiveRange);
+  v("group_lanes", x.group_lanes, FieldRange{0, 1024});
+  v("most_group_rows", x.most_group_rows, kCountRange);
+  v("most_group_bytes", x.most_group_bytes, kCountRange);
 }
 
 template <Is<RowsTuning> Self, typename Visitor>
@@ -109,6 +112,7 @@ void VisitFields(Self& x, Visitor&& v) {
   v("column_lanes", x.column_lanes, FieldRange{1, 64, true});
   v("column_slices", x.column_slices, FieldRange{1, 64, true});
   v("wanted_invocations", x.wanted_invocations, kPositiveRange);
+  v("row_share", x.row_share, FieldRange{0, 16});
   v("wanted_sums", x.wanted_sums, kCountRange);
   v("least_part", x.least_part, kPositiveRange);
   v("most_parts", x.most_parts, FieldRange{1, 4096});

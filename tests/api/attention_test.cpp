@@ -94,6 +94,8 @@ const std::vector<AttentionForm>& AttentionForms() {
       {"window", {72, 72, 1, 2, 8}, std::string(kWindow), Window},
       {"up to a position", {1, 96, 2, 7, 16}, std::string(kPosition), UpToPosition},
       {"soft cap and slope", {24, 40, 2, 2, 12}, std::string(kSoftCapAndSlope), SoftCapAndSlope},
+      {"one row, many columns", {1, 902, 2, 7, 64}, std::string(kPosition), UpToPosition},
+      {"few rows, odd sizes", {3, 301, 5, 1, 11}, std::string(kSoftCapAndSlope), SoftCapAndSlope},
   };
   return *forms;
 }
@@ -211,6 +213,22 @@ TEST_P(AttentionTest, AnyPosition) {
           int64_t{std::numeric_limits<int32_t>::min()}})
       Check(form, position);
   }
+}
+
+// A step of decoding, on whatever device.
+TEST_P(AttentionTest, FewRowsAreOneKernel) {
+  for (const char* name : {"up to a position", "one row, many columns"}) {
+    const auto form = std::ranges::find(AttentionForms(), name, &AttentionForm::name);
+    options_.disabled.insert("host_cores");
+    auto executable = Compile(ModuleOf(*form));
+    ASSERT_NE(executable, nullptr);
+    if (options_.disabled.count("fusion") == 0) { EXPECT_EQ(executable->report().launches, 1) << name; }
+  }
+}
+
+TEST_P(AttentionTest, IsThatOfDoublesAsGpusHaveIt) {
+  options_.disabled.insert("host_cores");
+  for (const AttentionForm& form : AttentionForms()) Check(form, 40);
 }
 
 // What a mask hides is not read but where it matters: a row without any column that is left, and infinite values.

@@ -2,9 +2,11 @@
 #include "spirv_codegen/kernels/attention.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "spirv/unified1/GLSL.std.450.h"
+#include "spirv_codegen/kernels/variant.h"
 
 namespace krafla::spirv {
 
@@ -117,23 +119,46 @@ bool IsOneSubgroup(const Target& target, uint32_t lanes) {
   return lanes > 1 && FixedSubgroupSize(target.profile, lanes) == lanes;
 }
 
-Result<> CanEmitAttention(const plan::KernelPlan&, const AttentionKernel& k, const Target& target) {
+namespace {
+
+Refusal RefusesRows(const AttentionKernel& k, const Target& target) {
   const AttentionTuning& tuning = target.tuning.attention;
-  if (tuning.row_lanes == 0) return Unimplemented("Attention is no kernel of its own on this device.");
+  if (tuning.row_lanes == 0) return "no invocation takes a row on this device";
   if (k.scores->m < tuning.least_rows)
-    return Unimplemented("{} rows share keys and values, fewer than the {} that fill the lanes.", k.scores->m,
-                         tuning.least_rows);
+    return Format("{} rows share keys and values, fewer than the {} that fill the lanes", k.scores->m,
+                  tuning.least_rows);
   if (k.scores->k > tuning.most_depth || k.product->n > tuning.most_depth)
-    return Unimplemented("Rows of {} and {} elements are longer than {}, which an invocation keeps.", k.scores->k,
-                         k.product->n, tuning.most_depth);
-  if (k.scores->k == 0 || k.scores->n == 0) return Unimplemented("There are no keys.");
-  return {};
+    return Format("rows of {} and {} elements, longer than the {} that an invocation keeps", k.scores->k, k.product->n,
+                  tuning.most_depth);
+  return std::nullopt;
 }
 
-Result<EmittedProgram> EmitAttention(const plan::KernelPlan& plan, const AttentionKernel& k, const Target& target) {
-  KRAFLA_TRY(CanEmitAttention(plan, k, target));
+uint32_t GroupLanes(const Target& target) {
+  return std::bit_floor(WorkgroupSize(target.profile, target.tuning.attention.group_lanes));
+}
+
+Refusal RefusesGroup(const AttentionKernel& k, const Target& target) {
+  const AttentionTuning& tuning = target.tuning.attention;
+  const uint32_t lanes = GroupLanes(target);
+  if (lanes == 0) return "no workgroup takes a row on this device";
+  if (const int64_t rows = Product(k.scores->batch) * k.scores->m; rows > tuning.most_group_rows)
+    return Format("{} rows, more than {}", rows, tuning.most_group_rows);
+  // What is computed as it is read may read less, and costs more.
+  const int64_t bytes =
+      k.scores->n * (k.scores->k * StorageBytes(k.scores->rhs_type) + k.product->n * StorageBytes(k.product->rhs_type));
+  if (bytes > tuning.most_group_bytes)
+    return Format("{} bytes of keys and values a row, more than {}", bytes, tuning.most_group_bytes);
+  const int64_t columns = k.product->n % 4 == 0 ? k.product->n / 4 : k.product->n;
+  if (columns == 0 || columns > lanes) return Format("{} columns for {} lanes", k.product->n, lanes);
+  if (const int64_t shared = SharedBytesOfAttentionGroup(k, lanes);
+      shared > int64_t{target.profile.limits.max_shared_memory_bytes})
+    return Format("{} bytes for a workgroup to share, more than the device has", shared);
+  return std::nullopt;
+}
+
+Result<EmittedProgram> EmitByRows(const plan::KernelPlan& plan, const AttentionKernel& k,
+                                  const AttentionPrograms& programs, const Target& target) {
   EmittedProgram out;
-  const AttentionPrograms programs(plan, k);
   // What all lanes read is read word by word: a word is spread over the lanes as it is loaded.
   Tuning in_words = target.tuning;
   in_words.memory.words_in_pairs = false;
@@ -155,6 +180,33 @@ Result<EmittedProgram> EmitAttention(const plan::KernelPlan& plan, const Attenti
   AddKernel(out, w, std::move(dispatch), lanes, IsOneSubgroup(target, lanes) ? lanes : 0, "attention.rows",
             Format("{} x {} scores of {}", k.scores->m, k.scores->n, k.scores->k));
   return out;
+}
+
+Result<EmittedProgram> EmitByGroups(const plan::KernelPlan& plan, const AttentionKernel& k,
+                                    const AttentionPrograms& programs, const Target& target) {
+  EmittedProgram out;
+  const uint32_t lanes = GroupLanes(target), size = FixedSubgroupSize(target.profile);
+  const uint32_t subgroup = size != 0 && lanes % size == 0 ? size : 0;
+  KernelWriter w(plan, target);
+  KRAFLA_ASSIGN(EmittedDispatch dispatch, EmitAttentionGroup(w, k, programs, target, lanes, subgroup));
+  AddKernel(out, w, std::move(dispatch), lanes, subgroup, "attention.group",
+            Format("{} x {} scores of {}", k.scores->m, k.scores->n, k.scores->k));
+  return out;
+}
+
+}  // namespace
+
+Result<> CanEmitAttention(const plan::KernelPlan&, const AttentionKernel& k, const Target& target) {
+  if (k.scores->k == 0 || k.scores->n == 0) return Unimplemented("There are no keys.");
+  const Refusal rows = RefusesRows(k, target), group = rows ? RefusesGroup(k, target) : std::nullopt;
+  if (rows && group) return Unimplemented("Attention is no kernel of its own: {}; {}.", *rows, *group);
+  return {};
+}
+
+Result<EmittedProgram> EmitAttention(const plan::KernelPlan& plan, const AttentionKernel& k, const Target& target) {
+  KRAFLA_TRY(CanEmitAttention(plan, k, target));
+  const AttentionPrograms programs(plan, k);
+  return RefusesRows(k, target) ? EmitByGroups(plan, k, programs, target) : EmitByRows(plan, k, programs, target);
 }
 
 }  // namespace krafla::spirv

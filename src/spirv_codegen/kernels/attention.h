@@ -50,4 +50,12 @@ bool IsOneSubgroup(const Target& target, uint32_t lanes);
 Result<EmittedDispatch> EmitAttentionRows(KernelWriter& w, const plan::AttentionKernel& kernel,
                                           const AttentionPrograms& programs, const Target& target);
 
+// attention.group: a workgroup of `lanes` invocations takes a row. `subgroup`: the size of subgroup that the kernel
+// counts on, 0 for none. All columns are gone through, those that a mask hides as well.
+Result<EmittedDispatch> EmitAttentionGroup(KernelWriter& w, const plan::AttentionKernel& kernel,
+                                           const AttentionPrograms& programs, const Target& target, uint32_t lanes,
+                                           uint32_t subgroup);
+// What its workgroup shares, at the most.
+int64_t SharedBytesOfAttentionGroup(const plan::AttentionKernel& kernel, uint32_t lanes);
+
 }  // namespace krafla::spirv

@@ -3,11 +3,10 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <vector>
 
 #include "spirv_codegen/kernels/context.h"
-#include "spirv_codegen/kernels/reduction_values.h"
+#include "spirv_codegen/kernels/workgroup_meet.h"
 
 namespace krafla::spirv {
 
@@ -38,7 +37,15 @@ class RowEmitter {
   // `row_width`: neighbouring rows that an invocation takes, 1 or 4.
   RowEmitter(KernelWriter& w, const plan::ReduceKernel& k, const ReduceProblem& p, RowOwner owner, uint32_t local,
              uint32_t subgroup, int row_width)
-      : w_(w), b_(w.b), k_(k), p_(p), owner_(owner), local_(local), subgroup_(subgroup), row_width_(row_width) {}
+      : w_(w),
+        b_(w.b),
+        k_(k),
+        p_(p),
+        owner_(owner),
+        local_(local),
+        subgroup_(subgroup),
+        row_width_(row_width),
+        meet_(w.b, local, subgroup) {}
 
   // Kinds of the values of a part, which EmitPart gives and EmitFromParts takes.
   static std::vector<Kind> PartKinds(const plan::KernelPlan& plan, const plan::ReduceKernel& k,
@@ -72,8 +79,6 @@ class RowEmitter {
   std::size_t ProgramSize() const;
   // The invocations' results become one, which each of them knows.
   Values Meet(const ReductionValues& values, Values state);
-  // The workgroup's array for value `i` of that kind, made where there is none yet.
-  Id SharedFor(std::size_t i, Kind kind);
 
   KernelWriter& w_;
   Builder& b_;
@@ -82,7 +87,7 @@ class RowEmitter {
   RowOwner owner_;
   uint32_t local_, subgroup_;
   int row_width_;
-  std::map<std::pair<std::size_t, Kind>, Id> shared_;
+  WorkgroupMeet meet_;
 };
 
 }  // namespace krafla::spirv
