@@ -172,9 +172,11 @@ Result<> FrontEnd::Optimize(std::span<const std::string> passes, const PassObser
   return {};
 }
 
-// The blocks of row groups on a Vulkan device, which are launches one after the other.
-static Result<> SetBlocks(const DeviceProfile& profile, plan::RowGroupOptions& out) {
+// The blocks of row groups on a Vulkan device, which are launches one after the other, and its rows before products.
+static Result<> SetRows(const DeviceProfile& profile, plan::PlanOptions& options) {
   KRAFLA_ASSIGN(const Tuning tuning, TuningAskedFor(profile));
+  options.rows_in_products = tuning.dot.row_share > 0;
+  plan::RowGroupOptions& out = options.row_groups;
   out.block_bytes = tuning.rows.block_bytes;
   out.most_blocks = tuning.rows.most_blocks;
   // A branch that the host chooses would make it wait for the device.
@@ -222,7 +224,7 @@ Result<plan::ProgramPlan> FrontEnd::Plan(const DeviceProfile* profile, plan::Pla
   plan_options.fusion.computed_operands = target_.computes_operands;
   plan_options.fusion.overlap = OverlapFor(options_, profile);
   plan_options.row_groups.enabled = target_.runs_row_groups && !options_.disabled.contains("row-groups");
-  if (profile != nullptr) KRAFLA_TRY(SetBlocks(*profile, plan_options.row_groups));
+  if (profile != nullptr) KRAFLA_TRY(SetRows(*profile, plan_options));
   if (target_.takes_attention != nullptr && plan_options.row_groups.enabled)
     plan_options.row_groups.takes_attention = [&](const plan::KernelPlan& kernel) {
       return target_.takes_attention(kernel, profile);

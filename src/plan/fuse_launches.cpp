@@ -10,19 +10,19 @@
 namespace krafla::plan {
 namespace {
 
-constexpr std::size_t kMostStepsApart = 16;  // each step between is compared
-constexpr std::size_t kMostParts = 8;        // of a kernel: the device's code for each is in it
+constexpr std::size_t kMostParts = 8;  // of a kernel: the device's code for each is in it
 // Of all parts: functions of many operations, with a register for each value, outweigh a launch (a kernel of Bessel and
 // gamma functions spilled 62 values on Intel's compilers, apart they spill 40).
 constexpr std::size_t kMostNodes = 200;
 
 }  // namespace
 
-std::optional<LaunchStep> ModulePlanner::Joined(std::span<const LaunchStep* const> launches) {
+std::optional<LaunchStep> ModulePlanner::Joined(std::span<const LaunchStep* const> launches, bool begins_with_rows) {
   const FusionOptions& fusion = options_.fusion;
   std::optional<FusedLaunches> made =
       FuseLaunches(plan_, launches, std::min(fusion.limits.bindings, fusion.buffer_limit));
   if (!made) return std::nullopt;
+  std::get<HorizontalKernel>(made->kernel.body).begins_with_rows = begins_with_rows;
   LaunchStep out;
   out.kernel = KernelNumber(std::move(made->kernel));
   out.bindings = std::move(made->bindings);

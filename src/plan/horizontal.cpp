@@ -2,6 +2,7 @@
 #include "plan/horizontal.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/checked_math.h"
 #include "plan/rebind.h"
@@ -17,11 +18,13 @@ const KernelPlan& KernelOf(const ProgramPlan& plan, const LaunchStep& launch) {
   return plan.kernels[static_cast<std::size_t>(launch.kernel)];
 }
 
-std::optional<HorizontalKernel::Part> PartOf(KernelBody body) {
-  if (auto* loop = std::get_if<LoopKernel>(&body)) return std::move(*loop);
-  if (auto* reduce = std::get_if<ReduceKernel>(&body)) return std::move(*reduce);
-  if (auto* dot = std::get_if<DotKernel>(&body)) return std::move(*dot);
-  return std::nullopt;
+// Of kernels of other families none.
+std::vector<HorizontalKernel::Part> PartsOf(KernelBody body) {
+  if (auto* loop = std::get_if<LoopKernel>(&body)) return {std::move(*loop)};
+  if (auto* reduce = std::get_if<ReduceKernel>(&body)) return {std::move(*reduce)};
+  if (auto* dot = std::get_if<DotKernel>(&body)) return {std::move(*dot)};
+  if (auto* horizontal = std::get_if<HorizontalKernel>(&body)) return std::move(horizontal->parts);
+  return {};
 }
 
 // Whether a dot reads the array of `slice` as an operand where it lies.
@@ -180,9 +183,9 @@ std::optional<FusedLaunches> FuseLaunches(const ProgramPlan& plan, std::span<con
     const KernelPlan& kernel = KernelOf(plan, *launches[l]);
     KernelBody moved = kernel.body;
     Rebind(moved, places[l], buffers);
-    std::optional<HorizontalKernel::Part> part = PartOf(std::move(moved));
-    if (!part) return std::nullopt;
-    body.parts.push_back(std::move(*part));
+    std::vector<HorizontalKernel::Part> parts = PartsOf(std::move(moved));
+    if (parts.empty()) return std::nullopt;
+    std::ranges::move(parts, std::back_inserter(body.parts));
     out.kernel.name += Format("{}{}", l == 0 ? "" : "+", kernel.name);
     out.kernel.flops += kernel.flops;
     out.kernel.bytes += kernel.bytes;

@@ -14,12 +14,15 @@
 
 namespace krafla::plan {
 
+// Of launches that become one, as each step between is compared.
+inline constexpr std::size_t kMostStepsApart = 16;
+
 struct FusedLaunches {
   KernelPlan kernel;
   std::vector<Slice> bindings;
 };
 // The launches, of kernels of `plan`, with one binding for each slice that they touch. They are loops, reductions and
-// dots. Nothing where they would have more than `most_bindings`.
+// dots, or have been made of such. Nothing where they would have more than `most_bindings`.
 std::optional<FusedLaunches> FuseLaunches(const ProgramPlan& plan, std::span<const LaunchStep* const> launches,
                                           int most_bindings);
 

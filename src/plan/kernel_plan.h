@@ -125,9 +125,13 @@ struct AttentionKernel {
 
 // Kernels as one launch, each over all bindings: products of one vector with several matrices, rotations of queries and
 // keys. What one writes no other one touches, but for a dot that follows a dot (FollowedParts in plan/horizontal.h).
+//
+// `begins_with_rows`: the first part is a ReduceKernel that stores one array, which nobody but the other parts reads,
+// all of them dots. Each workgroup of these may compute it for itself, and then it need not be stored.
 struct HorizontalKernel {
   using Part = std::variant<LoopKernel, ReduceKernel, DotKernel>;
   std::vector<Part> parts;
+  bool begins_with_rows = false;
   friend bool operator==(const HorizontalKernel&, const HorizontalKernel&) = default;
 };
 

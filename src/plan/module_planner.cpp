@@ -131,6 +131,7 @@ Result<> ModulePlanner::PlanComputation(const Computation& c, std::span<const Sl
   GroupRows(scope, arguments, results, begin, steps);
   // Loops of little work may become one kernel, or a tape, of the launches that they are.
   if (options_.takes_horizontal) FuseHorizontally(times, is_entry ? 0 : kSmallKernelBytes, begin, steps);
+  if (options_.takes_horizontal && options_.rows_in_products) PutRowsIntoProducts(times, begin, steps);
   return {};
 }
 

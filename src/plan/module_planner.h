@@ -214,7 +214,13 @@ class ModulePlanner {
   std::vector<std::size_t> LaunchesWith(const StepList& steps, std::size_t first, const std::vector<bool>& gone,
                                         bool asks);
   // The launch of all of them, if the device takes them together: its kernel and its bindings.
-  std::optional<LaunchStep> Joined(std::span<const LaunchStep* const> launches);
+  std::optional<LaunchStep> Joined(std::span<const LaunchStep* const> launches, bool begins_with_rows = false);
+  // Leaves out launches of few rows that the products behind them can compute for themselves (plan/fuse_rows.cpp).
+  void PutRowsIntoProducts(const std::unordered_map<const Instruction*, int>& times, std::size_t begin,
+                           StepList& steps);
+  // The launch that reads what the reduction `rows` makes, if nobody else does and they can be one.
+  std::optional<std::size_t> ProductOfRows(const std::unordered_map<const Instruction*, int>& times,
+                                           const StepList& steps, std::size_t rows);
   static std::unordered_map<const Instruction*, int> LaunchTimes(const Scope& scope, std::size_t begin,
                                                                  const StepList& steps);
 

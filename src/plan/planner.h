@@ -45,6 +45,8 @@ struct PlanOptions {
   // Whether the device takes independent launches as this one, a HorizontalKernel, and is no slower for it; empty: it
   // takes none.
   std::function<bool(const KernelPlan&)> takes_horizontal = {};
+  // Whether it may also be asked for such kernels that begin with rows.
+  bool rows_in_products = false;
   // Whether a donated parameter shares its buffer with the result that updates it in place.
   bool alias_donated = true;
 };

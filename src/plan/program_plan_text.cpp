@@ -65,7 +65,7 @@ std::string DotText(const DotKernel& body) {
 }
 
 std::string HorizontalText(const HorizontalKernel& body) {
-  std::string out;
+  std::string out = body.begins_with_rows ? "rows in each workgroup\n" : "";
   for (const HorizontalKernel::Part& part : body.parts)
     out += std::visit(
         [](const auto& p) {

@@ -11,10 +11,14 @@ void Rebind(KernelBody& body, std::span<const int> to, const std::vector<Program
     for (Store& s : p.stores) s.buffer = moved(s.buffer);
     p.buffers = buffers;
   });
-  if (auto* dot = std::get_if<DotKernel>(&body)) {
+  const auto move_operands = [&](DotKernel* dot) {
+    if (dot == nullptr) return;
     if (!dot->computes_lhs()) dot->lhs_binding = moved(dot->lhs_binding);
     if (!dot->computes_rhs()) dot->rhs_binding = moved(dot->rhs_binding);
-  }
+  };
+  move_operands(std::get_if<DotKernel>(&body));
+  if (auto* horizontal = std::get_if<HorizontalKernel>(&body))
+    for (HorizontalKernel::Part& part : horizontal->parts) move_operands(std::get_if<DotKernel>(&part));
 }
 
 }  // namespace krafla::plan

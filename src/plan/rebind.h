@@ -9,7 +9,7 @@
 
 namespace krafla::plan {
 
-// Binding b becomes to[b] of `buffers`. The body is a loop, a reduction or a dot.
+// Binding b becomes to[b] of `buffers`. The body is a loop, a reduction or a dot, or made of such.
 void Rebind(KernelBody& body, std::span<const int> to, const std::vector<ProgramBuffer>& buffers);
 
 }  // namespace krafla::plan

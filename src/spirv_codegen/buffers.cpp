@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/checked_math.h"
 #include "krafla/status.h"
 
 namespace krafla::spirv {
@@ -187,6 +188,51 @@ void Buffers::StoreWhere(Value condition, const std::function<void()>& body) {
   store_where_ = before;
 }
 
+void Buffers::KeepInWorkgroup(int buffer) {
+  KRAFLA_CHECK(element_bytes(buffer) <= 4);
+  // What is read up to the next 16 bytes is there too.
+  const auto words = static_cast<uint32_t>(RoundUp(element_count(buffer), 16));
+  kept_[buffer] = {b_.SharedArray(Kind::kU32, 1, words), element_bytes(buffer)};
+}
+
+const Buffers::Kept* Buffers::KeptIn(int buffer) const {
+  const auto found = kept_.find(buffer);
+  return found == kept_.end() ? nullptr : &found->second;
+}
+
+Value Buffers::LoadKept(const Kept& kept, Value index, int width) {
+  if (width == 1) return b_.LoadShared(kept.array, Kind::kU32, 1, index);
+  Values elements;
+  for (int i = 0; i < width; ++i)
+    elements.push_back(b_.LoadShared(kept.array, Kind::kU32, 1, b_.Add(index, b_.U32(static_cast<uint32_t>(i)))));
+  return b_.Composite(elements);
+}
+
+void Buffers::StoreKept(const Kept& kept, Value index, Value bits) {
+  // As it would be read again.
+  if (kept.bytes < 4) bits = b_.And(bits, b_.Splat(b_.U32(kept.bytes == 1 ? 0xffu : 0xffffu), bits.width));
+  for (int i = 0; i < bits.width; ++i)
+    b_.StoreShared(kept.array, b_.Add(index, b_.U32(static_cast<uint32_t>(i))),
+                   bits.width == 1 ? bits : b_.Extract(bits, i));
+}
+
+Value Buffers::LoadKeptWords(const Kept& kept, Value first, int width) {
+  const int in_word = 4 / kept.bytes;
+  Values words;
+  for (int w = 0; w < width; ++w) {
+    Value word;
+    for (int i = 0; i < in_word; ++i) {
+      const Value at =
+          b_.Add(b_.Mul(b_.Add(first, b_.U32(static_cast<uint32_t>(w))), b_.U32(static_cast<uint32_t>(in_word))),
+                 b_.U32(static_cast<uint32_t>(i)));
+      const Value element = b_.LoadShared(kept.array, Kind::kU32, 1, at);
+      word = i == 0 ? element : b_.Or(word, b_.Shl(element, b_.U32(static_cast<uint32_t>(8 * kept.bytes * i))));
+    }
+    words.push_back(word);
+  }
+  return width == 1 ? words[0] : b_.Composite(words);
+}
+
 Value Buffers::Address(int buffer) {
   auto [it, inserted] = addresses64_.try_emplace(buffer, 0);
   if (inserted) it->second = b_.m.NewId();
@@ -195,9 +241,11 @@ Value Buffers::Address(int buffer) {
 }
 
 Value Buffers::LoadWordsAt(int buffer, const Place& place, int width) {
-  if (!addresses_ || !features().int64) {
+  const Kept* kept = KeptIn(buffer);
+  if (kept != nullptr || !addresses_ || !features().int64) {
     Value bytes = b_.Add(place.lane, b_.U32(place.constant));
     if (place.uniform) bytes = b_.Add(bytes, place.uniform);
+    if (kept != nullptr) return LoadKeptWords(*kept, b_.Shr(bytes, b_.U32(2)), width);
     if (place.alignment >= 4 * width) {
       const uint32_t shift = width == 1 ? 2 : width == 2 ? 3 : 4;
       return LoadView(buffer, Kind::kU32, width, b_.Shr(bytes, b_.U32(shift)));
@@ -234,13 +282,24 @@ Value Buffers::LoadWordsAt(int buffer, const Place& place, int width) {
                       width);
 }
 
-Value Buffers::LoadWords(int buffer, Value index, int width) { return LoadView(buffer, Kind::kU32, width, index); }
-void Buffers::StoreWords(int buffer, Value index, Value words) { StoreView(buffer, index, words); }
+Value Buffers::LoadWords(int buffer, Value index, int width) {
+  if (const Kept* kept = KeptIn(buffer))
+    return LoadKeptWords(*kept, b_.Mul(index, b_.U32(static_cast<uint32_t>(width))), width);
+  return LoadView(buffer, Kind::kU32, width, index);
+}
+void Buffers::StoreWords(int buffer, Value index, Value words) {
+  KRAFLA_CHECK(KeptIn(buffer) == nullptr);
+  StoreView(buffer, index, words);
+}
 
 Value Buffers::Load(int buffer, int bytes, Value index, int width, Kind kind64) {
   if (const auto copy = copies_.find(buffer); copy != copies_.end()) {
     KRAFLA_CHECK(width == 1 && bytes == copy->second.bytes);
     return LoadCopy(copy->second, kind64);
+  }
+  if (const Kept* kept = KeptIn(buffer)) {
+    KRAFLA_CHECK(bytes == kept->bytes);
+    return LoadKept(*kept, index, width);
   }
   if (width == 1) {
     switch (bytes) {
@@ -313,6 +372,11 @@ void Buffers::Store(int buffer, int bytes, Value index, Value bits) {
     const Value where = std::exchange(store_where_, Value{});
     b_.If(where, [&] { Store(buffer, bytes, index, bits); });
     store_where_ = where;
+    return;
+  }
+  if (const Kept* kept = KeptIn(buffer)) {
+    KRAFLA_CHECK(bytes == kept->bytes);
+    StoreKept(*kept, index, bits);
     return;
   }
   const uint32_t mask = bytes == 1 ? 0xffu : 0xffffu;

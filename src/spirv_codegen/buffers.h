@@ -67,6 +67,9 @@ class Buffers {
 
   // What invocations of a workgroup store, others of it see after a BufferBarrier. Before the first access.
   void MakeCoherent() { coherent_ = true; }
+  // From here on a buffer of elements of up to 4 bytes lies in memory that a workgroup shares, an element in a word,
+  // and is not stored. Atomic operations do not reach it.
+  void KeepInWorkgroup(int buffer);
   // From here on each invocation has a copy of its own of a buffer of one element, as all of them compute it alike.
   void KeepCopies(int buffer);
   // Puts the copies that were stored to back into their buffers.
@@ -104,6 +107,15 @@ class Buffers {
     bool stored = false;
   };
   Value LoadCopy(const Copy& copy, Kind kind64);
+  struct Kept {
+    Id array = 0;
+    int bytes = 4;
+  };
+  const Kept* KeptIn(int buffer) const;
+  Value LoadKept(const Kept& kept, Value index, int width);
+  void StoreKept(const Kept& kept, Value index, Value bits);
+  // Words of a kept buffer, as they would lie in it.
+  Value LoadKeptWords(const Kept& kept, Value first, int width);
 
   Builder& b_;
   std::vector<BufferDesc> descs_;
@@ -119,6 +131,7 @@ class Buffers {
   bool coherent_ = false;
   std::set<Id> coherent_structs_;
   std::map<int, Copy> copies_;
+  std::map<int, Kept> kept_;
   Value store_where_;
 };
 

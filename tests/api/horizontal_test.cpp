@@ -11,13 +11,27 @@ namespace {
 
 struct LayerSizes {
   int64_t rows = 1, depth = 64, wide = 48, narrow = 16, hidden = 96;
+  const char* type = nullptr;  // of distances; null: the products read what is given
 };
+
+// What the products read: the distances of what is given to the largest element of its row, stored as `type`.
+std::string Distances(const LayerSizes& s) {
+  return Format(R"(
+  inf = f32[] constant(-inf)
+  most = f32[{0}] reduce(given, inf), dimensions={{1}}, to_apply=larger
+  mosts = f32[{0},{1}] broadcast(most), dimensions={{0}}
+  less = f32[{0},{1}] subtract(given, mosts)
+  rounded = {2}[{0},{1}] convert(less)
+  x = f32[{0},{1}] convert(rounded))",
+                s.rows, s.depth, s.type);
+}
 
 // The parts of a layer: a wide and a narrow product, one that goes into a row of a cache, and a gated pair.
 std::string LayerOf(const LayerSizes& s) {
   return Format(R"(HloModule layer, input_output_alias={{ {{2}}: (7, {{}}, may-alias) }}
+larger {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }}
 ENTRY main {{
-  x = f32[{0},{1}] parameter(0)
+  given = f32[{0},{1}] parameter(0){5}
   wq = f32[{1},{2}] parameter(1)
   wk = f32[{1},{3}] parameter(2)
   wv = f32[{1},{3}] parameter(3)
@@ -39,7 +53,8 @@ ENTRY main {{
   h = f32[{0},{4}] multiply(a, u)
   ROOT t = (f32[{0},{2}], f32[{0},{3}], f32[8,{0},{3}], f32[{0},{4}]) tuple(q, k, new, h)
 }})",
-                s.rows, s.depth, s.wide, s.narrow, s.hidden);
+                s.rows, s.depth, s.wide, s.narrow, s.hidden,
+                s.type == nullptr ? Format("\n  x = f32[{},{}] copy(given)", s.rows, s.depth) : Distances(s));
 }
 
 std::vector<float> ThreeIntegers(int64_t count, uint32_t seed) {
@@ -63,12 +78,22 @@ std::vector<float> ProductWith(const std::vector<float>& x, const std::vector<fl
   return out;
 }
 
+// The x of the module.
+std::vector<float> ReadOf(std::vector<float> given, const LayerSizes& s) {
+  for (auto row = given.begin(); s.type != nullptr && row != given.end(); row += s.depth) {
+    const float most = *std::max_element(row, row + s.depth);
+    std::transform(row, row + s.depth, row, [&](float v) { return v - most; });
+  }
+  return given;
+}
+
 class HorizontalDeviceTest : public DeviceTest {
  protected:
   void Check(const LayerSizes& s) {
-    const std::vector<float> x = ThreeIntegers(s.rows * s.depth, 1), wq = ThreeIntegers(s.depth * s.wide, 2),
-                             wk = ThreeIntegers(s.depth * s.narrow, 3), wv = ThreeIntegers(s.depth * s.narrow, 4),
-                             wg = ThreeIntegers(s.depth * s.hidden, 5), wu = ThreeIntegers(s.depth * s.hidden, 6);
+    const std::vector<float> given = ThreeIntegers(s.rows * s.depth, 1), x = ReadOf(given, s),
+                             wq = ThreeIntegers(s.depth * s.wide, 2), wk = ThreeIntegers(s.depth * s.narrow, 3),
+                             wv = ThreeIntegers(s.depth * s.narrow, 4), wg = ThreeIntegers(s.depth * s.hidden, 5),
+                             wu = ThreeIntegers(s.depth * s.hidden, 6);
     std::vector<float> cache = ThreeIntegers(8 * s.rows * s.narrow, 7);
     auto executable = Compile(LayerOf(s));
     ASSERT_NE(executable, nullptr);
@@ -77,7 +102,7 @@ class HorizontalDeviceTest : public DeviceTest {
     };
     const std::vector<Literal> results =
         Run(*executable,
-            {MakeLiteral<float>(Format("f32[{},{}]", s.rows, s.depth), x), matrix(s.wide, wq), matrix(s.narrow, wk),
+            {MakeLiteral<float>(Format("f32[{},{}]", s.rows, s.depth), given), matrix(s.wide, wq), matrix(s.narrow, wk),
              matrix(s.narrow, wv), matrix(s.hidden, wg), matrix(s.hidden, wu), MakeLiteral<int32_t>("s32[]", {5}),
              MakeLiteral<float>(Format("f32[8,{},{}]", s.rows, s.narrow), cache)});
     ASSERT_EQ(results.size(), 4u);
@@ -93,7 +118,14 @@ class HorizontalDeviceTest : public DeviceTest {
   }
 };
 
-constexpr LayerSizes kLayerSizes[] = {{}, {1, 896, 200, 40, 328}, {1, 5003, 64, 24, 72}, {3, 130, 36, 20, 68}};
+constexpr LayerSizes kLayerSizes[] = {{},
+                                      {1, 896, 200, 40, 328},
+                                      {1, 5003, 64, 24, 72},
+                                      {3, 130, 36, 20, 68},
+                                      {1, 896, 200, 40, 328, "f32"},
+                                      {1, 515, 64, 24, 72, "bf16"},
+                                      {3, 130, 36, 20, 68, "f16"},
+                                      {2, 1024, 300, 20, 68, "s8"}};
 
 TEST_P(HorizontalDeviceTest, ProductsOfOneVector) {
   for (const LayerSizes& s : kLayerSizes) Check(s);
@@ -109,6 +141,15 @@ TEST_P(HorizontalDeviceTest, ALayerHasFewLaunches) {
   auto executable = Compile(LayerOf(kLayerSizes[1]));
   ASSERT_NE(executable, nullptr);
   const bool is_fused = options_.disabled.count("fusion") == 0;
+  EXPECT_EQ(executable->report().launches == 1, is_fused) << executable->report().launches << " launches";
+}
+
+// What the products read is computed by their workgroups where a GPU runs them: no launch of its own.
+TEST_P(HorizontalDeviceTest, ALayerComputesItsRows) {
+  options_.disabled.insert("host_cores");
+  auto executable = Compile(LayerOf(kLayerSizes[4]));
+  ASSERT_NE(executable, nullptr);
+  const bool is_fused = options_.disabled.count("fusion") == 0 && client_->device().profile.has_value();
   EXPECT_EQ(executable->report().launches == 1, is_fused) << executable->report().launches << " launches";
 }
 

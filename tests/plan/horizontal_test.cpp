@@ -153,6 +153,77 @@ ENTRY main {{
   EXPECT_EQ(LaunchesOf(rotations(8192)), "loop loop") << "large ones fill a device alone";
 }
 
+// Products of x less its mean; %0: of which aliases, %1: of what else there is.
+std::string Centered(std::string_view aliases, std::string_view root) {
+  return Format(R"(HloModule centered{}
+add {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }}
+ENTRY main {{
+  x = f32[1,64] parameter(0)
+  wa = f32[64,64] parameter(1)
+  wb = f32[64,16] parameter(2)
+  zero = f32[] constant(0)
+  s = f32[1] reduce(x, zero), dimensions={{1}}, to_apply=add
+  sixtieth = f32[] constant(0.015625)
+  part = f32[1] broadcast(sixtieth), dimensions={{}}
+  m = f32[1] multiply(s, part)
+  ms = f32[1,64] broadcast(m), dimensions={{0}}
+  y = f32[1,64] subtract(x, ms)
+  a = f32[1,64] dot(y, wa), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  b = f32[1,16] dot(y, wb), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  {}
+}})",
+                aliases, root);
+}
+
+TEST(HorizontalTest, ProductsComputeTheRowsBeforeThem) {
+  PlanOptions options = HorizontalOptions();
+  constexpr std::string_view kBoth = "ROOT t = (f32[1,64], f32[1,16]) tuple(a, b)";
+  EXPECT_EQ(LaunchesOf(Centered("", kBoth), options), "reduce dot+dot") << "not every device is asked";
+  options.rows_in_products = true;
+  EXPECT_EQ(LaunchesOf(Centered("", kBoth), options), "reduce+dot+dot");
+  auto plan = PlanText(Centered("", kBoth), options);
+  ASSERT_TRUE(plan);
+  const auto& whole = std::get<HorizontalKernel>(plan->kernels[0].body);
+  const int made = std::get<ReduceKernel>(whole.parts[0]).stages.back().program.stores[0].buffer;
+  for (std::size_t p : {1, 2}) EXPECT_EQ(std::get<DotKernel>(whole.parts[p]).lhs_binding, made);
+  EXPECT_EQ(LaunchesOf(Centered("", "ROOT r = f32[1,64] negate(a)"), options), "reduce+dot") << "one product alone";
+  EXPECT_EQ(LaunchesOf(Centered("", "ROOT t = (f32[1,64], f32[1,16], f32[1,64]) tuple(a, b, y)"), options),
+            "reduce dot+dot")
+      << "the rows are a result";
+  EXPECT_EQ(LaunchesOf(Centered("", R"(h = f32[1,64] sine(a)
+  c = f32[1,64] add(h, y)
+  d = f32[1,64] reverse(c), dimensions={1}
+  ROOT t = (f32[1,64], f32[1,16]) tuple(d, b))"),
+                       options),
+            "reduce dot+dot loop")
+      << "something else reads the rows";
+}
+
+// One workgroup would read what another one has overwritten.
+TEST(HorizontalTest, RowsStayWhereAProductOverwritesWhatTheyRead) {
+  const auto update = [](std::string_view aliases) {
+    return Format(R"(HloModule update{}
+add {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }}
+ENTRY main {{
+  states = f32[8,64] parameter(0)
+  w = f32[64,64] parameter(1)
+  at = s32[] parameter(2)
+  zero = s32[] constant(0)
+  x = f32[1,64] slice(states), slice={{[3:4], [0:64]}}
+  none = f32[] constant(0)
+  s = f32[1] reduce(x, none), dimensions={{1}}, to_apply=add
+  ss = f32[1,64] broadcast(s), dimensions={{0}}
+  y = f32[1,64] divide(x, ss)
+  a = f32[1,64] dot(y, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  ROOT r = f32[8,64] dynamic-update-slice(states, a, at, zero)
+}})",
+                  aliases);
+  };
+  PlanOptions options = HorizontalOptions();
+  options.rows_in_products = true;
+  EXPECT_EQ(LaunchesOf(update(", input_output_alias={ {}: (0, {}, must-alias) }"), options), "reduce dot");
+}
+
 // A loop of little work becomes one kernel, or a tape, of the launches that it has.
 TEST(HorizontalTest, LaunchesOfSmallLoopsStay) {
   EXPECT_EQ(LaunchesOf(R"(HloModule turns

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // HorizontalKernel: kernels that fill the pool's threads one after the other, and those that are too little work for
-// that side by side. Where a part follows another one, all run in their order.
+// that side by side. Where a part follows another one, or all of them rows, all run in their order.
 #include <algorithm>
 
 #include "base/checked_math.h"
@@ -19,7 +19,8 @@ class HorizontalRun final : public CpuKernel {
   static KernelResult Make(const plan::KernelPlan& plan, const plan::HorizontalKernel& body,
                            const CpuKernelOptions& options) {
     auto out = std::make_unique<HorizontalRun>();
-    const bool in_order = std::ranges::any_of(plan::FollowedParts(body), [](int followed) { return followed >= 0; });
+    const bool in_order = body.begins_with_rows ||
+                          std::ranges::any_of(plan::FollowedParts(body), [](int followed) { return followed >= 0; });
     CpuKernelOptions of_part = options;
     of_part.constants.clear();  // which count the bindings of the whole
     for (const plan::KernelPlan& part : plan::PartsOfHorizontal(plan, body)) {

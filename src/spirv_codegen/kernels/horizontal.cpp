@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // HorizontalKernel: the code of all parts in one kernel, of whose workgroups each part has some. Parts of several
 // dispatches (a split sum and its join) share each of them. A dot that follows another one has the workgroups of that
-// one, where it comes behind it: both give an element to the same invocation.
+// one, where it comes behind it: both give an element to the same invocation. Rows at the beginning are computed by
+// each workgroup, which keeps them in the memory that it shares.
 #include <algorithm>
+#include <bit>
 #include <functional>
 
 #include "plan/horizontal.h"
+#include "plan/touched.h"
 #include "spirv_codegen/kernels/dot.h"
+#include "spirv_codegen/kernels/reduce_rows.h"
 
 namespace krafla::spirv {
 namespace {
@@ -77,17 +81,73 @@ struct JointParts {
   std::vector<int64_t> scratch;
 };
 
+// From part `first` on.
 Result<JointParts> EmitAlone(const plan::KernelPlan& plan, const plan::HorizontalKernel& horizontal,
-                             const Target& target) {
+                             const Target& target, std::size_t first) {
   JointParts out;
-  for (plan::KernelPlan& part : plan::PartsOfHorizontal(plan, horizontal)) {
-    out.plans.push_back(Behind(std::move(part), out.scratch));
+  std::vector<plan::KernelPlan> parts = plan::PartsOfHorizontal(plan, horizontal);
+  for (std::size_t p = first; p < parts.size(); ++p) {
+    out.plans.push_back(Behind(std::move(parts[p]), out.scratch));
     KRAFLA_ASSIGN(EmittedProgram alone, EmitFamily(out.plans.back(), target));
     out.scratch.insert(out.scratch.end(), alone.scratch_bytes.begin(), alone.scratch_bytes.end());
     out.alone.push_back(std::move(alone));
   }
   return out;
 }
+
+// The rows before the parts, which each workgroup of the first dispatch computes.
+class RowsBefore {
+ public:
+  RowsBefore(const plan::KernelPlan& plan, const plan::ReduceKernel& rows)
+      : plan_(plan), rows_(rows), problem_(MeasureReduce(rows)) {
+    for (const plan::ReduceStage& stage : rows.stages)
+      for (const plan::Store& store : stage.program.stores) stored_ = store.buffer;
+  }
+
+  Refusal Refuses(const JointParts& parts, const Target& target) const {
+    if (stored_ < 0 || plan_.bindings[static_cast<std::size_t>(stored_)].element_count == 0) return "no rows";
+    if (StorageBytes(plan_.bindings[static_cast<std::size_t>(stored_)].storage) > 4) return "rows of wider numbers";
+    for (const plan::ReduceStage& stage : rows_.stages)
+      for (const plan::Node& n : stage.program.nodes)
+        if (n.op == plan::NodeOp::kLoad && n.buffer == stored_) return "rows that read what they have stored";
+    if (!std::has_single_bit(parts.alone.front().kernels[0].local_size[0])) return "workgroups of an odd size";
+    double groups = 0, moved = 0;
+    for (std::size_t p = 0; p < parts.alone.size(); ++p) {
+      groups += static_cast<double>(GroupsOf(parts.alone[p].dispatches[0]));
+      moved += parts.plans[p].bytes;
+      for (std::size_t d = 1; d < parts.alone[p].kernels.size(); ++d)
+        for (const EmittedKernel::BufferUse& buffer : parts.alone[p].kernels[d].buffers)
+          if (buffer.buffer == stored_) return "rows that a later dispatch reads";
+    }
+    plan::KernelPlan alone = plan_;
+    alone.body = rows_;
+    if (groups * plan::BytesMoved(alone) > target.tuning.dot.row_share * moved)
+      return "rows that its workgroups would read too often";
+    return std::nullopt;
+  }
+
+  // `local`, `subgroup`: of the workgroups.
+  void Write(KernelModule& module, const Target& target, uint32_t local, uint32_t subgroup) const {
+    KernelWriter w(plan_, target.profile, target.tuning, {}, 0, &module);
+    w.buffers.KeepInWorkgroup(stored_);
+    RowEmitter emitter(w, rows_, problem_, RowOwner::kWorkgroup, local, subgroup, /*row_width=*/1);
+    for (int64_t row = 0; row < problem_.rows; ++row) {
+      ReduceWork work;
+      work.row = w.b.U32(static_cast<uint32_t>(row));
+      work.begin = w.b.U32(0);
+      work.end = w.b.U32(static_cast<uint32_t>(problem_.elements));
+      work.store_limit = w.b.Compare(Cmp::kEq, w.b.LocalIndex(), w.b.U32(0));
+      emitter.EmitRow(work);
+    }
+    w.b.WorkgroupBarrier();
+  }
+
+ private:
+  const plan::KernelPlan& plan_;
+  const plan::ReduceKernel& rows_;
+  const ReduceProblem problem_;
+  int stored_ = -1;
+};
 
 // Writes a part into all modules, each under the condition that the workgroup is one of the part's.
 Result<> WritePart(const JointParts& parts, std::size_t p, const std::vector<int64_t>& first, JointKernels& joint,
@@ -150,18 +210,21 @@ EmittedProgram FinishJoint(const JointParts& parts, JointKernels& joint, const s
 
 Result<EmittedProgram> EmitJointly(const plan::KernelPlan& plan, const plan::HorizontalKernel& horizontal,
                                    const Target& target) {
-  KRAFLA_ASSIGN(const JointParts parts, EmitAlone(plan, horizontal, target));
+  const std::size_t before = horizontal.begins_with_rows ? 1 : 0;
+  KRAFLA_ASSIGN(const JointParts parts, EmitAlone(plan, horizontal, target, before));
   const EmittedProgram& first = parts.alone.front();
   for (const EmittedProgram& part : parts.alone)
     if (const Refusal why = RefusesToJoin(part, first)) return Unimplemented("A part of the kernel has {}.", *why);
-  const std::vector<int> follows = plan::FollowedParts(horizontal);
+  std::vector<int> follows = plan::FollowedParts(horizontal);
+  follows.erase(follows.begin(), follows.begin() + static_cast<std::ptrdiff_t>(before));
   for (std::size_t p = 0; p < follows.size(); ++p) {
     if (follows[p] < 0) continue;
+    follows[p] -= static_cast<int>(before);
     const auto followed = static_cast<std::size_t>(follows[p]);
     if (const Refusal why = RefusesToFollow(parts.alone[p], parts.alone[followed]))
       return Unimplemented("A part of the kernel has {}.", *why);
-    if (!GoesAlike(std::get<plan::DotKernel>(horizontal.parts[followed]),
-                   std::get<plan::DotKernel>(horizontal.parts[p])))
+    if (!GoesAlike(std::get<plan::DotKernel>(horizontal.parts[followed + before]),
+                   std::get<plan::DotKernel>(horizontal.parts[p + before])))
       return Unimplemented("A part of the kernel lies otherwise in memory than the one that it follows.");
   }
   if (!parts.scratch.empty() && HasWiderNumbers(plan, horizontal))
@@ -172,6 +235,12 @@ Result<EmittedProgram> EmitJointly(const plan::KernelPlan& plan, const plan::Hor
   JointKernels joint;
   for (std::size_t d = 0; d < first.dispatches.size(); ++d)
     joint.modules.push_back(std::make_unique<KernelModule>(target.profile, buffers, target.tuning.memory, 0));
+  if (before == 1) {
+    const RowsBefore rows(plan, std::get<plan::ReduceKernel>(horizontal.parts[0]));
+    if (const Refusal why = rows.Refuses(parts, target)) return Unimplemented("The kernel has {}.", *why);
+    const EmittedKernel& like = first.kernels[0];
+    rows.Write(*joint.modules[0], target, like.local_size[0], like.subgroup_size);
+  }
   std::vector<int64_t> groups(joint.modules.size(), 0);
   std::vector<std::vector<int64_t>> begins;  // of the parts: their first workgroups
   for (std::size_t p = 0; p < parts.alone.size(); ++p) {
@@ -189,14 +258,16 @@ Result<EmittedProgram> EmitJointly(const plan::KernelPlan& plan, const plan::Hor
                            joint.modules[d]->b.shared_bytes(), target.profile.limits.max_shared_memory_bytes,
                            target.profile.name);
   }
-  return FinishJoint(parts, joint, groups);
+  EmittedProgram out = FinishJoint(parts, joint, groups);
+  if (before == 1) out.kernels[0].variant = "rows+" + out.kernels[0].variant;
+  return out;
 }
 
 // Planners ask whether the parts can be one, but for a tuning of the kernel's own: then they follow one another.
 Result<EmittedProgram> EmitHorizontal(const plan::KernelPlan& plan, const plan::HorizontalKernel& horizontal,
                                       const Target& target) {
   if (Result<EmittedProgram> joint = EmitJointly(plan, horizontal, target)) return joint;
-  KRAFLA_ASSIGN(JointParts parts, EmitAlone(plan, horizontal, target));
+  KRAFLA_ASSIGN(JointParts parts, EmitAlone(plan, horizontal, target, 0));
   EmittedProgram out;
   out.scratch_bytes = parts.scratch;
   for (EmittedProgram& part : parts.alone) {
