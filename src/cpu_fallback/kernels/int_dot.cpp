@@ -59,6 +59,32 @@ HWY_INLINE hn::Vec<Words> AddQuads(hn::Vec<Bytes> a, hn::Vec<SignedBytes> x, hn:
 #endif
 }
 
+// The sums of a block's quads. Codes below 16 times a vector's codes: sixteen products, of a pair of each of eight
+// quads, fit 16 bits, so that pairs become words once a block.
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_SSSE3 && HWY_TARGET > HWY_AVX3_DL
+constexpr bool kHasPairSums = true;
+#else
+constexpr bool kHasPairSums = false;
+#endif
+template <bool kIsSmall>
+struct QuadSums {
+  static constexpr bool kOfPairs = kIsSmall && kHasPairSums;
+  using Halves = hn::Repartition<int16_t, Words>;
+  hn::Vec<std::conditional_t<kOfPairs, Halves, Words>> sums;
+  HWY_INLINE QuadSums() {
+    if constexpr (kOfPairs) sums = hn::Zero(Halves());
+    else sums = hn::Zero(Words());
+  }
+  HWY_INLINE void Add(hn::Vec<Bytes> a, hn::Vec<SignedBytes> x) {
+    if constexpr (kOfPairs) sums = hn::Add(sums, hn::SatWidenMulPairwiseAdd(Halves(), a, x));
+    else sums = AddQuads(a, x, sums);
+  }
+  HWY_INLINE hn::Vec<Words> Words32(hn::Vec<Words> first) const {
+    if constexpr (kOfPairs) return hn::Add(first, hn::WidenMulPairwiseAdd(Words(), sums, hn::Set(Halves(), 1)));
+    else return hn::Add(first, sums);
+  }
+};
+
 // The first `count` lanes, of at most as many as there are; a negative count is none.
 template <class D>
 HWY_INLINE std::size_t LanesIn(D d, int64_t count) {
@@ -128,8 +154,8 @@ HWY_INLINE void OrderBlocks(hn::Vec<Words> (&v)[4]) {
 #elif HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
   const Words d;
   const auto low01 = hn::ConcatLowerLower(d, v[1], v[0]), low23 = hn::ConcatLowerLower(d, v[3], v[2]);
-  v[2] = hn::ConcatUpperUpper(d, v[1], v[0]), v[3] = hn::ConcatUpperUpper(d, v[3], v[2]);
-  v[0] = low01, v[1] = low23;
+  const auto high01 = hn::ConcatUpperUpper(d, v[1], v[0]), high23 = hn::ConcatUpperUpper(d, v[3], v[2]);
+  v[0] = low01, v[1] = low23, v[2] = high01, v[3] = high23;
 #else
   static_assert(HWY_MAX_BYTES == 16);  // one block
   (void)v;
@@ -171,7 +197,7 @@ void DotOfBytes(const CodeForm& form, const IntDotTurn& t) {
                                                                               : form.flip ^ 0x80));
   const QuadCodes codes(t, false);
   const auto piece = [&](int64_t column, std::size_t count) HWY_ATTR {
-    hn::Vec<Words> sums[4] = {values.first, values.first, values.first, values.first};
+    QuadSums<kPart != PartOfByte::kAll> of_quads[4];
     for (int64_t row = 0; row < t.rows; row += 4) {
       hn::Vec<Bytes> quads[4];
       LoadQuads(t, t.rows, row, column, count, flip, quads);
@@ -180,9 +206,12 @@ void DotOfBytes(const CodeForm& form, const IntDotTurn& t) {
       for (int i = 0; i < 4; ++i) {
         if constexpr (kPart == PartOfByte::kLower) quads[i] = LowerHalves(quads[i]);
         if constexpr (kPart == PartOfByte::kUpper) quads[i] = UpperHalves(quads[i]);
-        sums[i] = AddQuads(quads[i], x, sums[i]);
+        of_quads[i].Add(quads[i], x);
       }
     }
+    hn::Vec<Words> sums[4];
+    KRAFLA_UNROLL(4)
+    for (int i = 0; i < 4; ++i) sums[i] = of_quads[i].Words32(values.first);
     OrderBlocks(sums);
     KRAFLA_UNROLL(4)
     for (int64_t i = 0; i < 4; ++i)
@@ -203,24 +232,24 @@ void DotOfColumnPairs(const CodeForm& form, const IntDotTurn& t) {
   const auto flip = hn::Set(d, static_cast<uint8_t>(form.flip * 17));
   const QuadCodes codes(t, false);
   const auto piece = [&](int64_t at, std::size_t count) HWY_ATTR {
-    hn::Vec<Words> even[4] = {values.first, values.first, values.first, values.first};
-    hn::Vec<Words> odd[4] = {values.first, values.first, values.first, values.first};
+    QuadSums<true> even[4], odd[4];
     for (int64_t row = 0; row < t.rows; row += 4) {
       hn::Vec<Bytes> quads[4];
       LoadQuads(t, t.rows, row, at, count, flip, quads);
       const auto x = codes.At(0, row);
       KRAFLA_UNROLL(4)
       for (int i = 0; i < 4; ++i) {
-        even[i] = AddQuads(LowerHalves(quads[i]), x, even[i]);
-        odd[i] = AddQuads(UpperHalves(quads[i]), x, odd[i]);
+        even[i].Add(LowerHalves(quads[i]), x);
+        odd[i].Add(UpperHalves(quads[i]), x);
       }
     }
     // In turn four columns of the blocks' first halves, and of their second ones.
     hn::Vec<Words> halves[2][4];
     KRAFLA_UNROLL(4)
     for (int i = 0; i < 4; ++i) {
-      halves[i / 2][i % 2 * 2] = hn::InterleaveLower(d32, even[i], odd[i]);
-      halves[i / 2][i % 2 * 2 + 1] = hn::InterleaveUpper(d32, even[i], odd[i]);
+      const auto a = even[i].Words32(values.first), b = odd[i].Words32(values.first);
+      halves[i / 2][i % 2 * 2] = hn::InterleaveLower(d32, a, b);
+      halves[i / 2][i % 2 * 2 + 1] = hn::InterleaveUpper(d32, a, b);
     }
     KRAFLA_UNROLL(2)
     for (int64_t half = 0; half < 2; ++half) {
@@ -251,7 +280,7 @@ void DotOfRows(const CodeForm& form, const IntDotTurn& t) {
   const QuadCodes codes(t, true);
   const int64_t rows = t.rows / form.places(), step = kOfWords ? 1 : 4;
   const auto piece = [&](int64_t column, int64_t count) HWY_ATTR {
-    hn::Vec<Words> sums[4] = {values.first, values.first, values.first, values.first};
+    QuadSums<true> of_quads[4];
     for (int64_t row = 0; row < rows; row += step) {
       hn::Vec<Bytes> quads[4];
       if constexpr (kOfWords) {
@@ -266,9 +295,14 @@ void DotOfRows(const CodeForm& form, const IntDotTurn& t) {
       }
       const auto lower = codes.At(0, kOfWords ? 4 * row : row), upper = codes.At(1, kOfWords ? 4 * row : row);
       KRAFLA_UNROLL(4)
-      for (int i = 0; i < 4; ++i)
-        sums[i] = AddQuads(UpperHalves(quads[i]), upper, AddQuads(LowerHalves(quads[i]), lower, sums[i]));
+      for (int i = 0; i < 4; ++i) {
+        of_quads[i].Add(LowerHalves(quads[i]), lower);
+        of_quads[i].Add(UpperHalves(quads[i]), upper);
+      }
     }
+    hn::Vec<Words> sums[4];
+    KRAFLA_UNROLL(4)
+    for (int i = 0; i < 4; ++i) sums[i] = of_quads[i].Words32(values.first);
     if constexpr (!kOfWords) OrderBlocks(sums);
     KRAFLA_UNROLL(4)
     for (int64_t i = 0; i < 4; ++i)
