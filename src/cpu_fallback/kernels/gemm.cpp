@@ -19,6 +19,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "cpu_fallback/kernels/narrow_loads-inl.h"
+
 #ifndef KRAFLA_CPU_GEMM_SIZES
 #define KRAFLA_CPU_GEMM_SIZES
 namespace krafla::cpu {
@@ -29,6 +31,7 @@ struct GemmTile {
   void (*run)(const void* lhs, const void* rhs, int64_t depth, int64_t rows, int64_t columns, void* result,
               int64_t result_stride, bool add) = nullptr;
 };
+using WidenRowsFn = void (*)(const void* from, int64_t stride, int64_t rows, int64_t count, float* to);
 constexpr int64_t kGemmDepth = 256;  // of a panel, along k
 constexpr int64_t kRoundedDepth = 8;
 }  // namespace krafla::cpu
@@ -39,6 +42,12 @@ namespace krafla::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int kVectors = 3;
+// Rows of a tile whose sums, and what they are made of, the registers hold at once.
+#if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3
+constexpr int kTileRows = 4;
+#else
+constexpr int kTileRows = kGemmRows;
+#endif
 
 // lhs: groups of kGemmRows rows, each [depth][kGemmRows]; rhs: groups of kVectors vectors of columns, each
 // [depth][columns]. Both padded with zeros.
@@ -95,15 +104,33 @@ void RunTiles(const void* lhs_pointer, const void* rhs_pointer, int64_t depth, i
   T* result = static_cast<T*>(result_pointer);
   for (int64_t j = 0; j < columns; j += step) {
     const T* b = rhs + j * depth;
-    for (int64_t i = 0; i < rows; i += kGemmRows) {
-      const T* a = lhs + i * depth;
+    for (int64_t i = 0; i < rows; i += kTileRows) {
+      const T* a = lhs + i / kGemmRows * kGemmRows * depth + i % kGemmRows;
       const int64_t left = rows - i;
       T* to = result + i * stride + j;
-      if (left >= 5) Tile<T, kGemmRows>(a, b, depth, left, columns - j, to, stride, add);
+      if (kTileRows > 4 && left >= 5) Tile<T, kTileRows>(a, b, depth, left, columns - j, to, stride, add);
       else if (left >= 3) Tile<T, 4>(a, b, depth, left, columns - j, to, stride, add);
       else Tile<T, 2>(a, b, depth, left, columns - j, to, stride, add);
     }
   }
+}
+
+// Rows of 16-bit floats as rows of f32, each `count` long, one behind the other.
+template <class S>
+void WidenRowsOf(const void* from_pointer, int64_t stride, int64_t rows, int64_t count, float* to) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const S* from = static_cast<const S*>(from_pointer);
+  for (int64_t r = 0; r < rows; ++r, from += stride, to += count)
+    for (int64_t i = 0; i < count; i += lanes) hn::StoreU(LoadAs(d, from + i, hn::Lanes(d)), d, to + i);
+}
+// Null: there is none for these types, or rows of so many elements are not whole vectors.
+WidenRowsFn FindWidenRows(ElementType storage, ElementType type, int64_t count) {
+  if (type != ElementType::kF32 || count % static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>())) != 0)
+    return nullptr;
+  if (storage == ElementType::kBF16) return &WidenRowsOf<Bf16>;
+  if (storage == ElementType::kF16) return &WidenRowsOf<hwy::float16_t>;
+  return nullptr;
 }
 
 template <class T>
@@ -120,10 +147,11 @@ GemmTile FindTile(ElementType type) {
   KRAFLA_UNREACHABLE();
 }
 
-// As Tile, with rows that lie anywhere.
+// As Tile, with rows that lie anywhere, from `first` on.
 template <class T, int kRows, int kColumns>
-HWY_INLINE void RowsTile(std::span<const RowSegment> segments, int64_t length, const T* HWY_RESTRICT rhs_begin,
-                         int64_t count, int64_t columns, T* HWY_RESTRICT result, int64_t stride, bool add) {
+HWY_INLINE void RowsTile(std::span<const RowSegment> segments, int first, int64_t length,
+                         const T* HWY_RESTRICT rhs_begin, int64_t count, int64_t columns, T* HWY_RESTRICT result,
+                         int64_t stride, bool add) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
   const std::size_t lanes = hn::Lanes(d);
@@ -138,7 +166,7 @@ HWY_INLINE void RowsTile(std::span<const RowSegment> segments, int64_t length, c
     for (const RowSegment& s : segments) {
       const T* a[kRows];
       KRAFLA_UNROLL(8)
-      for (int r = 0; r < kRows; ++r) a[r] = static_cast<const T*>(s.rows[r]);
+      for (int r = 0; r < kRows; ++r) a[r] = static_cast<const T*>(s.rows[first + r]);
       const T* HWY_RESTRICT rhs = rhs_begin + s.number * length * kColumns * static_cast<int64_t>(lanes);
       const int64_t end = length * s.stride;
       for (int64_t i = 0; i != end; i += s.stride) {
@@ -169,10 +197,10 @@ HWY_INLINE void RowsTile(std::span<const RowSegment> segments, int64_t length, c
   for (int r = 0; r < kRows; ++r) {
     KRAFLA_UNROLL(3)
     for (int v = 0; v < kColumns; ++v) {
-      const int64_t first = v * static_cast<int64_t>(lanes);
-      if (r >= count || first >= columns) continue;
-      T* to = result + r * stride + first;
-      const std::size_t n = std::min(lanes, static_cast<std::size_t>(columns - first));
+      const int64_t column = v * static_cast<int64_t>(lanes);
+      if (r >= count || column >= columns) continue;
+      T* to = result + r * stride + column;
+      const std::size_t n = std::min(lanes, static_cast<std::size_t>(columns - column));
       const V value = add ? hn::Add(hn::LoadN(d, to, n), sum[r][v]) : sum[r][v];
       hn::StoreN(value, d, to, n);
     }
@@ -186,8 +214,14 @@ void RunRowsTile(std::span<const RowSegment> segments, int64_t length, const voi
   T* result = static_cast<T*>(result_pointer);
   const auto run = [&](auto run_columns) HWY_ATTR {
     constexpr int kColumns = decltype(run_columns)::value;
-    if (count > 4) RowsTile<T, kPointerRows, kColumns>(segments, length, rhs, count, columns, result, stride, add);
-    else RowsTile<T, 4, kColumns>(segments, length, rhs, count, columns, result, stride, add);
+    constexpr int kRows = kColumns == 1 ? kPointerRows : kTileRows;
+    for (int64_t first = 0; first < count; first += kRows) {
+      const int64_t left = count - first;
+      T* to = result + first * stride;
+      const int r = static_cast<int>(first);
+      if (kRows > 4 && left > 4) RowsTile<T, kRows, kColumns>(segments, r, length, rhs, left, columns, to, stride, add);
+      else RowsTile<T, 4, kColumns>(segments, r, length, rhs, left, columns, to, stride, add);
+    }
   };
   if (vectors == 3) run(std::integral_constant<int, 3>());
   else if (vectors == 2) run(std::integral_constant<int, 2>());
@@ -213,6 +247,7 @@ HWY_AFTER_NAMESPACE();
 namespace krafla::cpu {
 HWY_EXPORT(FindTile);
 HWY_EXPORT(FindPointerTileHere);
+HWY_EXPORT(FindWidenRows);
 
 PointerTile FindPointerTile(ElementType accumulate_type) {
   return HWY_DYNAMIC_DISPATCH(FindPointerTileHere)(accumulate_type);
@@ -275,6 +310,7 @@ void Pack(const Operand& from, ElementType type, int64_t outer, int64_t depth, i
   const int width = StorageBytes(type), raw_width = StorageBytes(from.storage);
   const bool same = from.storage == type;
   std::byte* middle = staging + kGemmDepth * 64 * 8;
+  const WidenRowsFn widen_rows = HWY_DYNAMIC_DISPATCH(FindWidenRows)(from.storage, type, group);
   for (int64_t o = 0; o < outer; o += group, to += group * depth * width) {
     const int64_t count = std::min(group, outer - o);
     if (count < group) std::memset(to, 0, static_cast<std::size_t>(group * depth * width));
@@ -282,6 +318,10 @@ void Pack(const Operand& from, ElementType type, int64_t outer, int64_t depth, i
     if (same) {
       // Rows of the tile run along depth: to[p, g] = from[g, p].
       MoveTile(width, source, {from.depth_stride, from.outer_stride}, to, {group, 1}, depth, count);
+      continue;
+    }
+    if (count == group && from.outer_stride == 1 && widen_rows != nullptr) {
+      widen_rows(source, from.depth_stride, depth, group, reinterpret_cast<float*>(to));
       continue;
     }
     // Converted in strips that fit the staging.
@@ -309,8 +349,8 @@ constexpr int64_t kStagingBytes = 3 * kGemmDepth * 64 * 8;
 Gemm::Gemm(const GemmProblem& problem, int threads) : problem_(problem), batches_(BatchCount(problem)) {
   const int64_t step = HWY_DYNAMIC_DISPATCH(FindTile)(problem.accumulate_type).column_step;
   const int width = StorageBytes(problem.accumulate_type);
-  // Tasks of about 96 x 384, smaller when there would be too few of them.
-  rows_ = std::min<int64_t>(RoundUp(problem.m, kGemmRows), 96);
+  // Tasks of about 384 x 384, smaller when there would be too few of them: each packs its part of both operands.
+  rows_ = std::min<int64_t>(RoundUp(problem.m, kGemmRows), 384);
   columns_ = std::min<int64_t>(RoundUp(problem.n, step), RoundUp(384 * 4 / width, step));
   auto tasks = [&] { return batches_ * CeilDiv(problem_.m, rows_) * CeilDiv(problem_.n, columns_); };
   const double flops = 2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n) *
