@@ -4,16 +4,17 @@
 #include "base/checked_math.h"
 #include "cpu_fallback/executor/computed_product.h"
 #include "cpu_fallback/executor/epilogue.h"
-#include "cpu_fallback/executor/int_dot_product.h"
 #include "cpu_fallback/executor/iteration.h"
 #include "cpu_fallback/executor/onednn.h"
 #include "cpu_fallback/executor/table_product.h"
 #include "cpu_fallback/executor/unrolled_program.h"
+#include "cpu_fallback/executor/weight_product.h"
 #include "cpu_fallback/kernels/gemv.h"
 #include "cpu_fallback/kernels/outer_product.h"
 #include "cpu_fallback/kernels/shared_product.h"
 #include "cpu_fallback/kernels/short_products.h"
 #include "cpu_fallback/kernels/tiny_products.h"
+#include "cpu_fallback/native/routine.h"
 
 namespace krafla::cpu {
 
@@ -73,7 +74,7 @@ class DotRun final : public CpuKernel {
     out->body_ = body;
     out->body_.epilogue = plan::ElementProgram();
     KRAFLA_TRY(out->ChooseProduct(options));
-    out->rounds_vectors_ = out->int_dot_.has_value();
+    out->rounds_vectors_ = out->weights_ && out->weights_->rounds_vectors();
     out->body_.lhs_program = out->body_.rhs_program = plan::ElementProgram();
     int64_t size = RoundUp(std::max(out->product_scratch_, out->epilogue_.scratch_bytes(options.threads)), 64);
     out->sums_ = size;
@@ -107,8 +108,8 @@ class DotRun final : public CpuKernel {
   Result<> Multiply(std::span<std::byte* const> bindings, std::byte* to, ThreadPool& pool, std::byte* scratch) const {
     const std::byte* lhs = Begin(bindings, body_.lhs_binding, body_.lhs_offset, body_.lhs_type);
     const std::byte* rhs = Begin(bindings, body_.rhs_binding, body_.rhs_offset, body_.rhs_type);
-    if (int_dot_) {
-      int_dot_->Run(bindings, lhs != nullptr ? lhs : rhs, to, pool, scratch);
+    if (weights_) {
+      weights_->Run(bindings, lhs != nullptr ? lhs : rhs, to, pool, scratch);
     } else if (table_) {
       table_->Run(bindings, lhs != nullptr ? lhs : rhs, to, pool, scratch);
     } else if (computed_) {
@@ -160,10 +161,12 @@ class DotRun final : public CpuKernel {
       writes_result_ = own_direct;
       table_ = TableProduct::Make(b, own, threads);
       // Rounded products of lines along the depth are those of panels, and slower.
-      if (options.int_dot && !(table_ && table_->is_along_depth())) int_dot_ = IntDotProduct::Make(b, own, threads);
-      if (int_dot_) table_.reset();
-      if (!int_dot_ && !table_) { KRAFLA_ASSIGN(computed_, ComputedProduct::Make(b, own, threads)); }
-      product_scratch_ = int_dot_ ? int_dot_->scratch_bytes()
+      const bool rounds = options.int_dot && !(table_ && table_->is_along_depth());
+      if (rounds) weights_ = WeightProduct::Make(b, own, threads, true);
+      if (weights_) table_.reset();
+      else if (!table_ && !native::HasRoutines()) weights_ = WeightProduct::Make(b, own, threads, false);
+      if (!weights_ && !table_) { KRAFLA_ASSIGN(computed_, ComputedProduct::Make(b, own, threads)); }
+      product_scratch_ = weights_ ? weights_->scratch_bytes()
                          : table_ ? table_->scratch_bytes()
                                   : computed_->scratch_bytes();
       return {};
@@ -212,7 +215,7 @@ class DotRun final : public CpuKernel {
   plan::DotKernel body_;
   int64_t count_ = 0;
   Epilogue epilogue_;
-  std::optional<IntDotProduct> int_dot_;
+  std::optional<WeightProduct> weights_;
   std::optional<TableProduct> table_;
   std::optional<ComputedProduct> computed_;
   std::optional<TinyProducts> tiny_;

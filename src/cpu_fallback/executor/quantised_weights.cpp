@@ -107,7 +107,7 @@ class WeightFinder {
     if (parts->scale != kNoNode) out.scales = OfGroups(parts->scale, out.group);
     if (parts->zero != kNoNode) out.zeros = OfGroups(parts->zero, out.group);
     const Rounding rounding = FindRounding(*parts);
-    out.in_bf16 = rounding.in_bf16;
+    out.made = rounding.made, out.made_in = rounding.in;
     if (rounding.divisor != kNoNode) out.divisors = OfGroups(rounding.divisor, out.group);
     if (rounding.zero != kNoNode) out.integer_zeros = OfGroups(rounding.zero, out.group);
     return out;
@@ -127,33 +127,38 @@ class WeightFinder {
   bool IsOfGroups(NodeId id) { return GroupOf(id) >= std::min(kLeastGroup, program_.space.dims()[At(depth_)]); }
 
   struct Rounding {
-    QuantisedWeights::InBf16 in_bf16 = QuantisedWeights::InBf16::kNeither;
+    QuantisedWeights::Made made = QuantisedWeights::Made::kOtherwise;
+    ElementType in = ElementType::kF32;
     NodeId divisor = kNoNode, zero = kNoNode;  // an integer
   };
   Rounding FindRounding(const WeightParts& parts) const {
+    using enum QuantisedWeights::Made;
     const NodeId result = program_.results[0];
-    if (!IsRoundedToBf16(result) || parts.scale == kNoNode) return {};
-    const Node& n = NodeAt(NodeAt(result).operands[0]);
+    ElementType in = ElementType::kF32;
+    for (const ElementType type : {ElementType::kF16, ElementType::kBF16})
+      if (IsRoundedTo(result, type)) in = type;
+    const auto with = [&](QuantisedWeights::Made made, NodeId number, NodeId divisor) -> Rounding {
+      const std::optional<NodeId> zero = IntegerZeroOf(number, parts, in);
+      return zero ? Rounding{made, in, divisor, *zero} : Rounding{};
+    };
+    if (parts.scale == kNoNode) return with(kCodes, result, kNoNode);
+    const Node& n = NodeAt(Unrounded(result, in));
     if (n.op != NodeOp::kHlo) return {};
     const NodeId a = n.operands[0], b = n.operands[1];
-    const auto with = [&](QuantisedWeights::InBf16 in_bf16, NodeId number, NodeId divisor) -> Rounding {
-      const std::optional<NodeId> zero = IntegerZeroOf(number, parts);
-      return zero ? Rounding{in_bf16, divisor, *zero} : Rounding{};
-    };
     if (n.opcode == Opcode::kMultiply && (a == parts.scale || b == parts.scale))
-      return with(QuantisedWeights::InBf16::kProducts, b == parts.scale ? a : b, kNoNode);
+      return with(kProducts, b == parts.scale ? a : b, kNoNode);
     // The scale that Find has made of the divisor.
     const Node& scale = NodeAt(parts.scale);
     if (n.opcode == Opcode::kDivide && At(parts.scale) >= ranges_.size() && scale.opcode == Opcode::kDivide &&
         scale.operands[1] == b)
-      return with(QuantisedWeights::InBf16::kQuotients, a, b);
+      return with(kQuotients, a, b);
     return {};
   }
-  // The zero point of a node that is bf16(code - zero), as the integer that it is; kNoNode: there is none. Nothing: the
-  // node is another.
-  std::optional<NodeId> IntegerZeroOf(NodeId id, const WeightParts& parts) const {
-    const bool is_rounded = IsRoundedToBf16(id);
-    const Node& n = NodeAt(Unrounded(id));
+  // The zero point of a node that is code - zero, as the integer that it is; kNoNode: there is none. Nothing: the node
+  // is another, or rounds to more than `in` does.
+  std::optional<NodeId> IntegerZeroOf(NodeId id, const WeightParts& parts, ElementType in) const {
+    const bool is_rounded = IsRoundedTo(id, in);
+    const Node& n = NodeAt(Unrounded(id, in));
     if (n.op == NodeOp::kConvert && n.operands[0] == parts.code && parts.zero == kNoNode) return kNoNode;
     if (parts.zero == kNoNode) return std::nullopt;
     NodeId code = kNoNode, zero = kNoNode;
@@ -164,17 +169,17 @@ class WeightFinder {
       code = difference.operands[0], zero = difference.operands[1];
       if (!is_rounded && !IsSmallDifference(code, zero)) return std::nullopt;
     } else if (n.op == NodeOp::kHlo && n.opcode == Opcode::kSubtract && n.operands[1] == parts.zero) {
-      const Node &a = NodeAt(Unrounded(n.operands[0])), &b = NodeAt(Unrounded(n.operands[1]));
+      const Node &a = NodeAt(Unrounded(n.operands[0], in)), &b = NodeAt(Unrounded(n.operands[1], in));
       if (a.op != NodeOp::kConvert || b.op != NodeOp::kConvert) return std::nullopt;
       code = a.operands[0], zero = b.operands[0];
       if (!IsSmallDifference(code, zero)) return std::nullopt;
     }
     return code == parts.code && zero != kNoNode ? std::optional(zero) : std::nullopt;
   }
-  bool IsRoundedToBf16(NodeId id) const {
-    return NodeAt(id).op == NodeOp::kRound && NodeAt(id).storage == ElementType::kBF16;
+  bool IsRoundedTo(NodeId id, ElementType type) const {
+    return NodeAt(id).op == NodeOp::kRound && NodeAt(id).storage == type;
   }
-  NodeId Unrounded(NodeId id) const { return IsRoundedToBf16(id) ? NodeAt(id).operands[0] : id; }
+  NodeId Unrounded(NodeId id, ElementType type) const { return IsRoundedTo(id, type) ? NodeAt(id).operands[0] : id; }
   // Whether bf16 has both, and what is between them.
   bool IsSmallDifference(NodeId code, NodeId zero) const {
     constexpr plan::Interval kExact{-256, 256};

@@ -19,9 +19,11 @@ struct QuantisedWeights {
   // Over the operand's dimensions with the depth's groups in the place of the depth: one f32. Without a result: all are
   // 1, or 0.
   plan::ElementProgram scales, zeros;
-  // The weights as the program rounds them, where that is known: bf16(bf16(code - zero) * scale), or
-  // bf16(bf16(code - zero) / divisor), of which the scales are the reciprocals.
-  enum class InBf16 : uint8_t { kNeither, kProducts, kQuotients } in_bf16 = InBf16::kNeither;
+  // The weights as the program makes them, where that is known, with each step rounded to type `made_in`: code - zero;
+  // (code - zero) * scale; or (code - zero) / divisor, of which the scales are the reciprocals.
+  enum class Made : uint8_t { kOtherwise, kCodes, kProducts, kQuotients } made = Made::kOtherwise;
+  ElementType made_in = ElementType::kF32;  // or f16 or bf16
+  bool IsMade(Made how, ElementType in) const { return made == how && made_in == in; }
   plan::ElementProgram divisors;       // of kQuotients, as `scales`
   plan::ElementProgram integer_zeros;  // `zeros` as s32
 };

@@ -57,9 +57,9 @@ std::optional<TableProduct> TableProduct::Make(const plan::DotKernel& kernel, co
 
 bool TableProduct::MakeRows(const QuantisedWeights& weights) {
   const std::optional<TableForm> form = FormOf(codes_.form.kind);
-  if (!form || weights.in_bf16 == QuantisedWeights::InBf16::kNeither || group_ < kLeastTableGroup ||
-      group_ % (kTableRows * PlacesOfRow(*form)) != 0)
-    return false;
+  const bool is_known = weights.IsMade(QuantisedWeights::Made::kProducts, ElementType::kBF16) ||
+                        weights.IsMade(QuantisedWeights::Made::kQuotients, ElementType::kBF16);
+  if (!form || !is_known || group_ < kLeastTableGroup || group_ % (kTableRows * PlacesOfRow(*form)) != 0) return false;
   if (*form == TableForm::kColumnPairs && lines_ % 2 != 0) return false;
   form_ = *form;
   if (!PlaceFactors(weights)) return false;
@@ -71,7 +71,7 @@ bool TableProduct::MakeRows(const QuantisedWeights& weights) {
 }
 
 bool TableProduct::MakeLines(const QuantisedWeights& weights) {
-  if (group_ % kTablePlaces != 0 || weights.in_bf16 != QuantisedWeights::InBf16::kProducts ||
+  if (group_ % kTablePlaces != 0 || !weights.IsMade(QuantisedWeights::Made::kProducts, ElementType::kBF16) ||
       !weights.integer_zeros.results.empty())
     return false;
   line_scales_ = FindScalesInMemory(weights.scales, is_rhs_, true);
@@ -84,7 +84,7 @@ bool TableProduct::MakeLinesOfBytes(const QuantisedWeights& weights) {
   const bool has_scales = !weights.scales.results.empty();
   if (!is_signed || !weights.zeros.results.empty() || !weights.integer_zeros.results.empty()) return false;
   if (has_scales) {
-    if (weights.in_bf16 != QuantisedWeights::InBf16::kProducts) return false;
+    if (!weights.IsMade(QuantisedWeights::Made::kProducts, ElementType::kBF16)) return false;
     if (group_ % kBytePlaces != 0 && group_ != problem_.k) return false;
     line_scales_ = FindScalesInMemory(weights.scales, is_rhs_, true);
     if (!line_scales_) return false;
@@ -94,7 +94,7 @@ bool TableProduct::MakeLinesOfBytes(const QuantisedWeights& weights) {
 }
 
 bool TableProduct::PlaceFactors(const QuantisedWeights& weights) {
-  const bool divides = weights.in_bf16 == QuantisedWeights::InBf16::kQuotients;
+  const bool divides = weights.made == QuantisedWeights::Made::kQuotients;
   const bool has_zeros = !weights.integer_zeros.results.empty();
   kind_ = divides ? TableKind::kQuotients : has_zeros ? TableKind::kDifferences : TableKind::kProducts;
   const GroupFactors::Extents extents{problem_.batch, lines_, problem_.k / group_};

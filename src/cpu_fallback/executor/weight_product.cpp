@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu_fallback/executor/int_dot_product.h"
+#include "cpu_fallback/executor/weight_product.h"
 
 #include <algorithm>
 #include <cstring>
@@ -21,10 +21,22 @@ constexpr int64_t kMostLines = 4096, kLeastLines = 128, kLinesOfVectors = 512;
 constexpr int64_t kCodesOfPanel = 64 * 1024, kNeighbouringCodes = 1024;
 constexpr int64_t kF32Bytes = 4;
 
+std::optional<WeightKind> KindOf(const QuantisedWeights& weights) {
+  using Made = QuantisedWeights::Made;
+  const ElementType in = weights.made_in;
+  if (weights.made == Made::kCodes) return WeightKind::kCodes;
+  if (weights.made == Made::kProducts)
+    return in == ElementType::kF32   ? WeightKind::kProducts
+           : in == ElementType::kF16 ? WeightKind::kF16Products
+                                     : WeightKind::kBf16Products;
+  if (weights.IsMade(Made::kQuotients, ElementType::kBF16)) return WeightKind::kBf16Quotients;
+  return std::nullopt;
+}
+
 }  // namespace
 
 // What a thread works on.
-struct IntDotProduct::Worker {
+struct WeightProduct::Worker {
   std::span<std::byte* const> bindings;
   std::byte* scratch = nullptr;
   std::byte* memory = nullptr;  // its own
@@ -33,12 +45,14 @@ struct IntDotProduct::Worker {
   float* sums() const { return reinterpret_cast<float*>(memory); }
 };
 
-std::optional<IntDotProduct> IntDotProduct::Make(const plan::DotKernel& kernel, const GemmProblem& p, int threads) {
+std::optional<WeightProduct> WeightProduct::Make(const plan::DotKernel& kernel, const GemmProblem& p, int threads,
+                                                 bool rounds_vectors) {
   if (kernel.computes_lhs() == kernel.computes_rhs() || p.accumulate_type != ElementType::kF32 || p.k == 0)
     return std::nullopt;
-  IntDotProduct out;
+  WeightProduct out;
   out.problem_ = p;
   out.is_rhs_ = kernel.computes_rhs();
+  out.rounds_vectors_ = rounds_vectors;
   out.threads_ = threads;
   out.batches_ = BatchCount(p);
   out.lines_ = out.is_rhs_ ? p.n : p.m, out.depth_ = p.k;
@@ -50,28 +64,60 @@ std::optional<IntDotProduct> IntDotProduct::Make(const plan::DotKernel& kernel, 
       FindQuantisedWeights(out.is_rhs_ ? kernel.rhs_program : kernel.lhs_program, out.is_rhs_);
   if (!weights) return std::nullopt;
   out.group_ = weights->group;
-  if (!out.PlaceFactors(weights->scales, std::nullopt, out.scales_) ||
+  if (!rounds_vectors && out.MakeLines(*weights)) {
+    out.PlaceScratch();
+    return out;
+  }
+  const bool divides = !rounds_vectors && weights->made == QuantisedWeights::Made::kQuotients;
+  if (!out.PlaceFactors(divides ? weights->divisors : weights->scales, std::nullopt, out.scales_) ||
       !out.PlaceFactors(weights->zeros, ElementType::kF32, out.zeros_) || !out.PlaceCodes(*weights))
     return std::nullopt;
   if (out.scales_.of_groups) out.scale_type_ = out.scales_.of_groups->type();
-  out.dot_ = FindIntDot(out.form_.kind, out.scale_type_);
-  out.upper_dot_ = FindIntDot(out.form_.kind, out.scale_type_, true);
-  if (out.dot_ == nullptr) return std::nullopt;
+  if (!out.FindKernels(*weights)) return std::nullopt;
   out.PlaceScratch();
   return out;
 }
 
-bool IntDotProduct::PlaceFactors(const plan::ElementProgram& program, std::optional<ElementType> type,
+bool WeightProduct::FindKernels(const QuantisedWeights& weights) {
+  const std::optional<WeightKind> how = KindOf(weights);
+  for (const bool is_upper : {false, true}) {
+    if (rounds_vectors_) int_dots_[At(is_upper)] = FindIntDot(form_.kind, scale_type_, is_upper);
+    else if (how) weight_dots_[At(is_upper)] = FindWeightDot(form_.kind, *how, scale_type_, is_upper);
+  }
+  return int_dots_[0] != nullptr || weight_dots_[0] != nullptr;
+}
+
+bool WeightProduct::MakeLines(const QuantisedWeights& weights) {
+  const std::optional<WeightKind> how = KindOf(weights);
+  std::optional<CodesInMemory> codes = FindCodesInMemory(weights, is_rhs_);
+  if (!codes || !codes->form.is_along_depth() || !how || !weights.zeros.results.empty()) return false;
+  if (*how != WeightKind::kCodes) {
+    line_scales_ = FindScalesInMemory(weights.scales, is_rhs_, true);
+    if (!line_scales_) return false;
+  }
+  lines_dot_ = FindWeightLines(codes->form.kind, *how, line_scales_ ? line_scales_->type : ElementType::kF32);
+  if (lines_dot_ == nullptr) return false;
+  in_memory_ = std::move(codes);
+  form_ = in_memory_->form;
+  most_lines_ = std::min(LinesOfTask(), lines_);
+  return true;
+}
+
+bool WeightProduct::PlaceFactors(const plan::ElementProgram& program, std::optional<ElementType> type,
                                  Factors& factors) const {
   if (program.results.empty()) return true;
   factors.of_groups = GroupFactors::Make(program, is_rhs_, {problem_.batch, lines_, depth_ / group_}, type);
   return factors.of_groups.has_value();
 }
 
-bool IntDotProduct::PlaceCodes(const QuantisedWeights& weights) {
-  // Each thread should have some tasks; one alone goes along whole rows.
+// Each thread should have some tasks; one alone goes along whole rows.
+int64_t WeightProduct::LinesOfTask() const {
   const int64_t shares = threads_ == 1 ? 1 : 2 * int64_t{threads_};
-  most_lines_ = std::min(kMostLines, std::max(kLeastLines, RoundUp(CeilDiv(lines_ * batches_, shares), 64)));
+  return std::min(kMostLines, std::max(kLeastLines, RoundUp(CeilDiv(lines_ * batches_, shares), 64)));
+}
+
+bool WeightProduct::PlaceCodes(const QuantisedWeights& weights) {
+  most_lines_ = LinesOfTask();
   in_memory_ = FindCodesInMemory(weights, is_rhs_);
   if (in_memory_ && in_memory_->form.is_along_depth()) in_memory_.reset();
   if (in_memory_) {
@@ -92,7 +138,7 @@ bool IntDotProduct::PlaceCodes(const QuantisedWeights& weights) {
   return true;
 }
 
-void IntDotProduct::PlaceScratch() {
+void WeightProduct::PlaceScratch() {
   const int64_t vectors = batches_ * vectors_.count, groups = depth_ / group_;
   int64_t size = 0;
   const auto place = [&](int64_t bytes) {
@@ -100,8 +146,8 @@ void IntDotProduct::PlaceScratch() {
     size += RoundUp(bytes, 64);
     return at;
   };
-  place(vectors * depth_);
-  steps_offset_ = place(vectors * groups * BlocksOfGroup() * kF32Bytes);
+  place(vectors * depth_ * VectorBytes());
+  steps_offset_ = place(rounds_vectors_ ? vectors * groups * BlocksOfGroup() * kF32Bytes : 0);
   wide_offset_ = place(RoundUp(depth_ * kF32Bytes, 64) + depth_ * StorageBytes(vectors_.type));
   int64_t frame = computed_ ? computed_->frame_bytes() : 0;
   for (Factors* factors : {&scales_, &zeros_}) {
@@ -120,28 +166,29 @@ void IntDotProduct::PlaceScratch() {
   scratch_bytes_ = workers_offset_ + threads_ * worker_bytes_;
 }
 
-void IntDotProduct::RoundVectors(const std::byte* vectors, std::byte* scratch) const {
+void WeightProduct::PlaceVectors(const std::byte* vectors, std::byte* scratch) const {
   const int width = StorageBytes(vectors_.type);
   const int64_t groups = depth_ / group_;
-  auto* wide = reinterpret_cast<float*>(scratch + wide_offset_);
   std::byte* raw = scratch + wide_offset_ + RoundUp(depth_ * kF32Bytes, 64);
-  auto* codes = reinterpret_cast<int8_t*>(scratch);
+  std::byte* to = scratch;
   auto* steps = reinterpret_cast<float*>(scratch + steps_offset_);
   for (int64_t b = 0; b < batches_; ++b) {
-    for (int64_t v = 0; v < vectors_.count; ++v, codes += depth_, steps += groups * BlocksOfGroup()) {
+    for (int64_t v = 0; v < vectors_.count; ++v, to += depth_ * VectorBytes(), steps += groups * BlocksOfGroup()) {
       const std::byte* from =
           vectors + (BatchOffset(b, problem_.batch, vectors_.batch_strides) + v * vectors_.stride) * width;
       if (vectors_.depth_stride != 1) {
         MoveTile(width, from, {0, vectors_.depth_stride}, raw, {0, 1}, 1, depth_);
         from = raw;
       }
-      WidenElements(vectors_.type, ElementType::kF32, from, reinterpret_cast<std::byte*>(wide), depth_);
-      RoundToBytes(wide, groups, group_, codes, steps);
+      std::byte* wide = rounds_vectors_ ? scratch + wide_offset_ : to;
+      WidenElements(vectors_.type, ElementType::kF32, from, wide, depth_);
+      if (rounds_vectors_)
+        RoundToBytes(reinterpret_cast<const float*>(wide), groups, group_, reinterpret_cast<int8_t*>(to), steps);
     }
   }
 }
 
-void IntDotProduct::ComputeFactors(const Factors& factors, std::span<std::byte* const> bindings, ThreadPool& pool,
+void WeightProduct::ComputeFactors(const Factors& factors, std::span<std::byte* const> bindings, ThreadPool& pool,
                                    std::byte* scratch) const {
   if (!factors.of_groups) return;
   factors.of_groups->Compute(bindings, pool, scratch + factors.offset, [&](int worker) {
@@ -150,56 +197,102 @@ void IntDotProduct::ComputeFactors(const Factors& factors, std::span<std::byte* 
 }
 
 // Of the task's first line; null: there are none.
-const std::byte* IntDotProduct::FactorsOf(const Factors& factors, const Worker& worker, int64_t group) const {
+const std::byte* WeightProduct::FactorsOf(const Factors& factors, const Worker& worker, int64_t group) const {
   if (!factors.of_groups) return nullptr;
   return factors.of_groups->Of(worker.bindings, worker.scratch + factors.offset, worker.task.batch, group,
                                worker.task.begin);
 }
 
-// Rows [begin, end) of the depth, of one block, of which the first lies at turn.weights.
-void IntDotProduct::AddTurn(const Worker& worker, IntDotFn dot, IntDotTurn turn, int64_t begin, int64_t end) const {
+// Each vector with some columns of the task at a time, from column c on: add(c, count, vector, weights).
+template <class AddColumns>
+void WeightProduct::ForColumns(const Worker& worker, const Rows& rows, AddColumns add) const {
+  const int64_t count = worker.task.count, columns = vectors_.count == 1 ? count : kLinesOfVectors;
+  for (int64_t c = 0; c < count; c += columns)
+    for (int64_t v = 0; v < vectors_.count; ++v) add(c, std::min(columns, count - c), v, rows.first + form_.BytesOf(c));
+}
+
+void WeightProduct::AddRoundedTurn(const Worker& worker, const Rows& rows) const {
   const Task& task = worker.task;
   const auto* codes = reinterpret_cast<const int8_t*>(worker.scratch) + task.batch * vectors_.count * depth_;
   const int64_t steps_of_vector = depth_ / group_ * BlocksOfGroup();
   const auto* steps =
       reinterpret_cast<const float*>(worker.scratch + steps_offset_) + task.batch * vectors_.count * steps_of_vector;
-  const int64_t group = begin / group_, block = begin % group_ / kRoundedBlock;
+  const int64_t group = rows.begin / group_, block = rows.begin % group_ / kRoundedBlock;
   // One scale for all of the depth is multiplied with the sums.
   const std::byte* scales = group_ == depth_ ? nullptr : FactorsOf(scales_, worker, group);
   const auto* zeros = reinterpret_cast<const float*>(FactorsOf(zeros_, worker, group));
-  const int64_t columns = vectors_.count == 1 ? task.count : kLinesOfVectors;
-  turn.rows = end - begin;
-  for (int64_t c = 0; c < task.count; c += columns) {
-    turn.columns = std::min(columns, task.count - c);
+  IntDotTurn turn{.stride = rows.stride, .ahead = rows.ahead, .rows = rows.end - rows.begin};
+  ForColumns(worker, rows, [&](int64_t c, int64_t count, int64_t v, const std::byte* weights) {
+    turn.weights = weights, turn.columns = count;
     if (scales != nullptr) turn.scales = scales + c * StorageBytes(scale_type_);
     if (zeros != nullptr) turn.zeros = zeros + c;
-    for (int64_t v = 0; v < vectors_.count; ++v) {
-      turn.codes = codes + v * depth_ + begin;
-      turn.step = steps[v * steps_of_vector + group * BlocksOfGroup() + block];
-      turn.sums = worker.sums() + v * most_lines_ + c;
-      dot(form_, turn);
-    }
-    turn.weights += form_.BytesOf(turn.columns);
-  }
+    turn.codes = codes + v * depth_ + rows.begin;
+    turn.step = steps[v * steps_of_vector + group * BlocksOfGroup() + block];
+    turn.sums = worker.sums() + v * most_lines_ + c;
+    int_dots_[At(rows.is_upper)](form_, turn);
+  });
+}
+
+void WeightProduct::AddExactTurn(const Worker& worker, const Rows& rows) const {
+  const Task& task = worker.task;
+  const auto* vectors = reinterpret_cast<const float*>(worker.scratch) + task.batch * vectors_.count * depth_;
+  const int64_t group = rows.begin / group_;
+  const std::byte* scales = FactorsOf(scales_, worker, group);
+  const auto* zeros = reinterpret_cast<const float*>(FactorsOf(zeros_, worker, group));
+  WeightDotTurn turn{.stride = rows.stride, .ahead = rows.ahead, .places = rows.end - rows.begin};
+  ForColumns(worker, rows, [&](int64_t c, int64_t count, int64_t v, const std::byte* weights) {
+    turn.weights = weights, turn.columns = count;
+    if (scales != nullptr) turn.scales = scales + c * StorageBytes(scale_type_);
+    if (zeros != nullptr) turn.zeros = zeros + c;
+    turn.vector = vectors + v * depth_ + rows.begin;
+    turn.sums = worker.sums() + v * most_lines_ + c;
+    weight_dots_[At(rows.is_upper)](form_, turn);
+  });
 }
 
 // Rows [begin, end) of the depth, of which the first lies at `rows`.
-void IntDotProduct::AddRows(const Worker& worker, const std::byte* rows, int64_t stride, int64_t begin,
+void WeightProduct::AddRows(const Worker& worker, const std::byte* rows, int64_t stride, int64_t begin,
                             int64_t end) const {
   const bool is_halves = form_.kind == CodeForm::Kind::kHalves;
   if (is_halves) end = depth_ / 2;
+  const auto add = [&](const Rows& turn) {
+    if (rounds_vectors_) AddRoundedTurn(worker, turn);
+    else AddExactTurn(worker, turn);
+  };
+  const int64_t most = PlacesOfTurn();
   for (int64_t row = begin, next = 0; row < end; row = next) {
-    const int64_t group = row / group_, block = row % group_ / kRoundedBlock;
-    next = std::min(end, group * group_ + std::min(group_, (block + 1) * kRoundedBlock));
-    IntDotTurn turn{.weights = rows + (row - begin) / form_.places() * stride, .stride = stride};
+    const int64_t group = row / group_, block = row % group_ / most;
+    next = std::min(end, group * group_ + std::min(group_, (block + 1) * most));
+    Rows turn{.first = rows + (row - begin) / form_.places() * stride, .stride = stride, .begin = row, .end = next};
     if (in_memory_ && 2 * next - row <= end) turn.ahead = (next - row) / form_.places() * stride;
-    AddTurn(worker, dot_, turn, row, next);
-    turn.ahead = 0;
-    if (is_halves) AddTurn(worker, upper_dot_, turn, row + end, next + end);
+    add(turn);
+    if (is_halves) add({turn.first, stride, 0, row + end, next + end, true});
   }
 }
 
-void IntDotProduct::AddCodes(const Worker& worker) const {
+void WeightProduct::AddLines(const Worker& worker) const {
+  const Task& task = worker.task;
+  const int64_t batch = BatchOffset(task.batch, problem_.batch, in_memory_->batch_strides);
+  WeightLinesTurn turn{
+      .weights = worker.bindings[At(in_memory_->buffer)] + in_memory_->offset + batch + task.begin * in_memory_->stride,
+      .stride = in_memory_->stride,
+      .lines = task.count,
+      .depth = depth_,
+      .group = group_};
+  if (line_scales_) {
+    const ScalesInMemory& s = *line_scales_;
+    const int64_t at = s.offset + BatchOffset(task.batch, problem_.batch, s.batch_strides) + task.begin * s.stride;
+    turn.scales = worker.bindings[At(s.buffer)] + at * StorageBytes(s.type), turn.scales_stride = s.stride;
+  }
+  for (int64_t v = 0; v < vectors_.count; ++v) {
+    turn.vector = reinterpret_cast<const float*>(worker.scratch) + (task.batch * vectors_.count + v) * depth_;
+    turn.sums = worker.sums() + v * most_lines_;
+    lines_dot_(form_, turn);
+  }
+}
+
+void WeightProduct::AddCodes(const Worker& worker) const {
+  if (lines_dot_ != nullptr) return AddLines(worker);
   const Task& task = worker.task;
   if (in_memory_) {
     const int64_t batch = BatchOffset(task.batch, problem_.batch, in_memory_->batch_strides);
@@ -223,10 +316,10 @@ void IntDotProduct::AddCodes(const Worker& worker) const {
   }
 }
 
-void IntDotProduct::PlaceSums(const Worker& worker, std::byte* result) const {
+void WeightProduct::PlaceSums(const Worker& worker, std::byte* result) const {
   const Task& task = worker.task;
   const GemmProblem& p = problem_;
-  const std::byte* scales = group_ == depth_ ? FactorsOf(scales_, worker, 0) : nullptr;
+  const std::byte* scales = rounds_vectors_ && group_ == depth_ ? FactorsOf(scales_, worker, 0) : nullptr;
   std::byte* wide = worker.memory + scales_offset_;
   if (scales != nullptr) WidenElements(scale_type_, ElementType::kF32, scales, wide, task.count);
   std::byte* to =
@@ -240,9 +333,9 @@ void IntDotProduct::PlaceSums(const Worker& worker, std::byte* result) const {
   }
 }
 
-void IntDotProduct::Run(std::span<std::byte* const> bindings, const std::byte* vectors, std::byte* result,
+void WeightProduct::Run(std::span<std::byte* const> bindings, const std::byte* vectors, std::byte* result,
                         ThreadPool& pool, std::byte* scratch) const {
-  RoundVectors(vectors, scratch);
+  PlaceVectors(vectors, scratch);
   ComputeFactors(scales_, bindings, pool, scratch);
   ComputeFactors(zeros_, bindings, pool, scratch);
   const int64_t parts = computed_ ? std::ssize(computed_->lines()) : CeilDiv(lines_, most_lines_);
