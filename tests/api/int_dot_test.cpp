@@ -74,6 +74,25 @@ std::vector<WeightForm> WeightForms() {
   p = f16[K,N] multiply(c, sb)
   w = f32[K,N] convert(p))",
        true},
+      {"int8 in f32 with scales of bf16", R"(q = s8[K,N] parameter(1)
+  s = bf16[N] parameter(2)
+  c = f32[K,N] convert(q)
+  sf = f32[N] convert(s)
+  sb = f32[K,N] broadcast(sf), dimensions={1}
+  w = f32[K,N] multiply(c, sb))"},
+      {"int4 less zeros of any size", R"(q = s4[K,N] parameter(1)
+  s = bf16[G,N] parameter(2)
+  z = s32[G,N] parameter(3)
+  r = s4[G,g,N] reshape(q)
+  i = s32[G,g,N] convert(r)
+  zb = s32[G,g,N] broadcast(z), dimensions={0,2}
+  d = s32[G,g,N] subtract(i, zb)
+  c = bf16[G,g,N] convert(d)
+  sb = bf16[G,g,N] broadcast(s), dimensions={0,2}
+  p = bf16[G,g,N] multiply(c, sb)
+  o = bf16[K,N] reshape(p)
+  w = f32[K,N] convert(o))",
+       true},
       {"int8 rounded to bf16, transposed", R"(q = s8[N,K] parameter(1)
   s = bf16[N] parameter(2)
   c = bf16[N,K] convert(q)

@@ -107,7 +107,7 @@ class WeightFinder {
     if (parts->scale != kNoNode) out.scales = OfGroups(parts->scale, out.group);
     if (parts->zero != kNoNode) out.zeros = OfGroups(parts->zero, out.group);
     const Rounding rounding = FindRounding(*parts);
-    out.made = rounding.made, out.made_in = rounding.in;
+    out.made = rounding.made, out.made_in = rounding.in, out.fits_bf16 = rounding.fits_bf16;
     if (rounding.divisor != kNoNode) out.divisors = OfGroups(rounding.divisor, out.group);
     if (rounding.zero != kNoNode) out.integer_zeros = OfGroups(rounding.zero, out.group);
     return out;
@@ -130,6 +130,7 @@ class WeightFinder {
     QuantisedWeights::Made made = QuantisedWeights::Made::kOtherwise;
     ElementType in = ElementType::kF32;
     NodeId divisor = kNoNode, zero = kNoNode;  // an integer
+    bool fits_bf16 = false;
   };
   Rounding FindRounding(const WeightParts& parts) const {
     using enum QuantisedWeights::Made;
@@ -139,7 +140,8 @@ class WeightFinder {
       if (IsRoundedTo(result, type)) in = type;
     const auto with = [&](QuantisedWeights::Made made, NodeId number, NodeId divisor) -> Rounding {
       const std::optional<NodeId> zero = IntegerZeroOf(number, parts, in);
-      return zero ? Rounding{made, in, divisor, *zero} : Rounding{};
+      if (!zero) return {};
+      return {made, in, divisor, *zero, *zero == kNoNode || IsSmallDifference(parts.code, *zero)};
     };
     if (parts.scale == kNoNode) return with(kCodes, result, kNoNode);
     const Node& n = NodeAt(Unrounded(result, in));

@@ -23,6 +23,7 @@ struct QuantisedWeights {
   // (code - zero) * scale; or (code - zero) / divisor, of which the scales are the reciprocals.
   enum class Made : uint8_t { kOtherwise, kCodes, kProducts, kQuotients } made = Made::kOtherwise;
   ElementType made_in = ElementType::kF32;  // or f16 or bf16
+  bool fits_bf16 = false;                   // code - zero, where `made` says something
   bool IsMade(Made how, ElementType in) const { return made == how && made_in == in; }
   plan::ElementProgram divisors;       // of kQuotients, as `scales`
   plan::ElementProgram integer_zeros;  // `zeros` as s32

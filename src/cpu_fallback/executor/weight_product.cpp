@@ -24,6 +24,7 @@ constexpr int64_t kF32Bytes = 4;
 std::optional<WeightKind> KindOf(const QuantisedWeights& weights) {
   using Made = QuantisedWeights::Made;
   const ElementType in = weights.made_in;
+  if (!weights.fits_bf16) return std::nullopt;
   if (weights.made == Made::kCodes) return WeightKind::kCodes;
   if (weights.made == Made::kProducts)
     return in == ElementType::kF32   ? WeightKind::kProducts

@@ -338,6 +338,8 @@ WeightLinesFn LinesOf(WeightKind how, ElementType scales) {
   if (how == WeightKind::kCodes) return &DotLines<kKind, WeightKind::kCodes, float>;
   if (how == WeightKind::kProducts && scales == ElementType::kF32)
     return &DotLines<kKind, WeightKind::kProducts, float>;
+  if (how == WeightKind::kProducts && scales == ElementType::kBF16)
+    return &DotLines<kKind, WeightKind::kProducts, Bf16>;
   if (how == WeightKind::kF16Products && scales == ElementType::kF16)
     return &DotLines<kKind, WeightKind::kF16Products, hwy::float16_t>;
   if (how == WeightKind::kBf16Products && scales == ElementType::kBF16)
@@ -352,10 +354,14 @@ WeightLinesFn FindLines(Kind kind, WeightKind how, ElementType scales) {
 
 template <Kind kKind, bool kIsUpper = false>
 WeightDotFn DotOf(WeightKind how, ElementType scales) {
-  const bool is_bf16 = scales == ElementType::kBF16, is_f32 = scales == ElementType::kF32;
+  const bool is_bf16 = scales == ElementType::kBF16;
   switch (how) {
     case WeightKind::kCodes: return &Dot<kKind, WeightKind::kCodes, float, kIsUpper>;
-    case WeightKind::kProducts: return is_f32 ? &Dot<kKind, WeightKind::kProducts, float, kIsUpper> : nullptr;
+    case WeightKind::kProducts:
+      return scales == ElementType::kF32   ? &Dot<kKind, WeightKind::kProducts, float, kIsUpper>
+             : scales == ElementType::kF16 ? &Dot<kKind, WeightKind::kProducts, hwy::float16_t, kIsUpper>
+             : is_bf16                     ? &Dot<kKind, WeightKind::kProducts, Bf16, kIsUpper>
+                                           : nullptr;
     case WeightKind::kF16Products:
       return scales == ElementType::kF16 ? &Dot<kKind, WeightKind::kF16Products, hwy::float16_t, kIsUpper> : nullptr;
     case WeightKind::kBf16Products: return is_bf16 ? &Dot<kKind, WeightKind::kBf16Products, Bf16, kIsUpper> : nullptr;
