@@ -52,7 +52,7 @@ constexpr int PlacesOfRow() {
   return kKind == Kind::kRowPairs ? 2 : kKind == Kind::kWords ? 8 : 1;
 }
 template <Kind kKind>
-HWY_INLINE int64_t ByteOf(int64_t column) {
+constexpr int64_t ByteOf(int64_t column) {
   return kKind == Kind::kColumnPairs ? column / 2 : kKind == Kind::kWords ? column * 4 : column;
 }
 
@@ -160,10 +160,6 @@ template <Kind kKind, WeightKind kHow, bool kShifts, bool kPlain, bool kIsUpper>
 struct Columns {
   using Factors = ColumnFactors<kHow, kPlain>;
 
-  template <int kCount>
-  static constexpr std::uintptr_t kBytesOfPiece =
-      kCount * kLanes * (kKind == Kind::kWords ? 8 : 2) / (kKind == Kind::kColumnPairs ? 4 : 2);
-
   // Places `kPlace` and on of a row, of which `loaded` are the codes.
   template <int kCount, int kPlace>
   static HWY_INLINE void AddPlaces(const hn::Vec<Words> (&loaded)[kCount], const Factors (&factors)[kCount],
@@ -196,7 +192,8 @@ struct Columns {
     const std::byte* row = t.weights + ByteOf<kKind>(column);
     const int64_t rows = t.places / PlacesOfRow<kKind>();
     // Of lines that begin here.
-    if (t.ahead != 0 && reinterpret_cast<std::uintptr_t>(row) % 64 < kBytesOfPiece<kCount>)
+    constexpr auto kBytes = static_cast<std::uintptr_t>(ByteOf<kKind>(kCount * kLanes));
+    if (t.ahead != 0 && reinterpret_cast<std::uintptr_t>(row) % 64 < kBytes)
       for (int64_t r = 0; r < rows; ++r) __builtin_prefetch(row + r * t.stride + t.ahead, 0, 2);
     const float* vector = t.vector;
     for (int64_t r = 0; r < rows; ++r, row += t.stride, vector += PlacesOfRow<kKind>()) {
