@@ -82,7 +82,7 @@ TEST(NativeFolds, WholeTiles) {
 
 // The values are no array any more: without that, all of the above would hold as well.
 TEST(NativeFolds, LeaveNoArray) {
-  if (!cpu::native::HasRoutines()) GTEST_SKIP() << "no native loops in this build or on this processor";
+  if (!cpu::native::HasNativeCode()) GTEST_SKIP() << "no native loops in this build or on this processor";
   const int64_t dims[] = {64, 512};
   plan::ProgramBuilder b(dims);
   const int in = b.AddBuffer(ElementType::kF32, 64 * 512, false);

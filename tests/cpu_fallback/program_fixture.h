@@ -70,7 +70,7 @@ inline std::vector<std::vector<std::byte>> Results(CpuPlan& executable, const Ru
 
 // Runs the program with native code, of which there must be some, and without.
 inline void ExpectSameBits(const std::string& text) {
-  if (!cpu::native::HasRoutines()) GTEST_SKIP() << "no native loops in this build or on this processor";
+  if (!cpu::native::HasNativeCode()) GTEST_SKIP() << "no native loops in this build or on this processor";
   auto plain = CompileFor(NativeUse::kNever, text);
   ASSERT_TRUE(plain) << plain.error().ToString();
   const auto counts = [] { return cpu::native::CountsOfNativeCode(); };

@@ -27,7 +27,7 @@ int UnrolledCount(const std::string& text) {
 void CheckReduction(const std::string& body) {
   const std::string text = std::string(kCombiners) + "ENTRY e {\n  zero = f32[] constant(0)\n" + body + "\n}\n";
   ExpectSameBits(text);
-  EXPECT_EQ(UnrolledCount(text), cpu::native::HasRoutines() ? 1 : 0) << body;
+  EXPECT_EQ(UnrolledCount(text), cpu::native::HasNativeCode() ? 1 : 0) << body;
 }
 
 // Sums that are exact. Over the last dimension and the first, of other types, several at once, and two that follow each
@@ -68,7 +68,7 @@ TEST(UnrolledProgram, NarrowElements) {
         "] convert(y)\n  zero = u32[] constant(0)\n"
         "  ROOT r = u32[1003] reduce(w, zero), dimensions={1}, to_apply=add\n}\n";
     ExpectSameBits(text);
-    EXPECT_EQ(UnrolledCount(text), cpu::native::HasRoutines() ? 1 : 0);
+    EXPECT_EQ(UnrolledCount(text), cpu::native::HasNativeCode() ? 1 : 0);
   }
 }
 
@@ -82,7 +82,7 @@ TEST(UnrolledProgram, OtherReductionsStay) {
   };
   EXPECT_EQ(count("1000", "17"), 0);
   EXPECT_EQ(count("10", "3"), 0);
-  EXPECT_EQ(count("1000", "16"), cpu::native::HasRoutines() ? 1 : 0);
+  EXPECT_EQ(count("1000", "16"), cpu::native::HasNativeCode() ? 1 : 0);
 }
 
 // The lightness of pixels, from either side, with something done to it.
@@ -106,7 +106,7 @@ TEST(UnrolledProgram, ProductsOfFew) {
         "  ROOT r = f32[4,2000] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={1}, rhs_contracting_dims={1}\n}\n";
     if (k < 5) ExpectSameBits(left), ExpectSameBits(right);
     // The pass pipeline may write products of one element as products of arrays.
-    if (k > 1) { EXPECT_EQ(count(left) + count(right), cpu::native::HasRoutines() && k < 5 ? 2 : 0) << k; }
+    if (k > 1) { EXPECT_EQ(count(left) + count(right), cpu::native::HasNativeCode() && k < 5 ? 2 : 0) << k; }
   }
 }
 
@@ -137,7 +137,7 @@ TEST(UnrolledProgram, ProductsOfALoop) {
     int count = 0;
     for (const plan::KernelPlan& k : (*executable)->plan().kernels)
       if (const auto* body = std::get_if<plan::DotKernel>(&k.body)) count += cpu::UnrolledProduct(*body, 50) ? 1 : 0;
-    EXPECT_EQ(count, cpu::native::HasRoutines() && n != "20" ? 1 : 0) << n;
+    EXPECT_EQ(count, cpu::native::HasNativeCode() && n != "20" ? 1 : 0) << n;
   }
 }
 
@@ -162,7 +162,7 @@ TEST(UnrolledProgram, RowsFromFarApart) {
     int count = 0;
     for (const plan::KernelPlan& k : (*executable)->plan().kernels)
       if (const auto* body = std::get_if<plan::LoopKernel>(&k.body)) count += cpu::UnrolledRows(body->program) ? 1 : 0;
-    EXPECT_EQ(count, cpu::native::HasRoutines() ? 1 : 0);
+    EXPECT_EQ(count, cpu::native::HasNativeCode() ? 1 : 0);
   }
 }
 

@@ -306,7 +306,7 @@ class BlockRoutine {
 std::vector<RoutinePart> BlockProgram::RoutineParts(int64_t rows, int64_t columns, bool of_one_row) const {
   int widest = 4;
   for (const Slot& s : slots_) widest = std::max(widest, s.width);
-  const int64_t lanes = kRoutineBytes / widest;
+  const int64_t lanes = RoutineLanesOf(widest);
   const int64_t most_columns = std::min(columns, lanes);
   const int64_t most_rows = of_one_row || columns >= lanes ? 1 : std::min(rows, std::max<int64_t>(lanes / columns, 1));
   std::vector<RoutinePart> out;

@@ -10,7 +10,7 @@
 #include "cpu_fallback/executor/group_factors.h"
 #include "cpu_fallback/executor/reduced_product.h"
 #include "cpu_fallback/kernels/move.h"
-#include "cpu_fallback/native/routine.h"
+#include "cpu_fallback/native/native_code.h"
 #include "krafla/status.h"
 
 namespace krafla::cpu {
@@ -104,7 +104,7 @@ Result<> ComputedProduct::MakeFew() {
 bool ComputedProduct::MakeReductions() {
   const GemmProblem& p = problem_;
   const plan::Node& value = program_.nodes[At(program_.results[0])];
-  if (!native::HasRoutines() || p.accumulate_type != ElementType::kF32 || value.type != ElementType::kF32 ||
+  if (!native::HasAvx512Code() || p.accumulate_type != ElementType::kF32 || value.type != ElementType::kF32 ||
       operand_.neighbours_in_depth() < kLeastReduced)
     return false;
   const ReducedVectors vectors{vectors_.count, vectors_.line_result_stride, vectors_.vector_result_stride};

@@ -164,7 +164,7 @@ class DotRun final : public CpuKernel {
       const bool rounds = options.int_dot && !(table_ && table_->is_along_depth());
       if (rounds) weights_ = WeightProduct::Make(b, own, threads, true);
       if (weights_) table_.reset();
-      else if (!table_ && !native::HasRoutines()) weights_ = WeightProduct::Make(b, own, threads, false);
+      else if (!table_ && !native::HasAvx512Code()) weights_ = WeightProduct::Make(b, own, threads, false);
       if (!weights_ && !table_) { KRAFLA_ASSIGN(computed_, ComputedProduct::Make(b, own, threads)); }
       product_scratch_ = weights_ ? weights_->scratch_bytes()
                          : table_ ? table_->scratch_bytes()

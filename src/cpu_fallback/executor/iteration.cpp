@@ -7,7 +7,7 @@
 
 #include "base/checked_math.h"
 #include "cpu_fallback/native/lane_graph.h"
-#include "cpu_fallback/native/routine.h"
+#include "cpu_fallback/native/native_code.h"
 
 namespace krafla::cpu {
 
@@ -21,7 +21,7 @@ using plan::NodeOp;
 using plan::Store;
 
 bool AreShortRowsClose(int width, int64_t columns, int64_t row_stride, int64_t column_stride) {
-  if (!native::HasRoutines()) return false;
+  if (!native::HasAvx512Code()) return false;
   const int lanes = native::LanesOfShortRows(width);
   const int64_t most = width == 1 ? lanes : 2 * lanes;
   if (std::max(std::abs(row_stride), std::abs(column_stride)) > most) return false;

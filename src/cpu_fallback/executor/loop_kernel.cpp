@@ -7,7 +7,7 @@
 #include "cpu_fallback/executor/pieces.h"
 #include "cpu_fallback/executor/routine_block.h"
 #include "cpu_fallback/executor/unrolled_program.h"
-#include "cpu_fallback/native/routine.h"
+#include "cpu_fallback/native/native_code.h"
 
 namespace krafla::cpu {
 
@@ -185,7 +185,7 @@ Result<LoopRunner> LoopRunner::Make(ElementProgram program, int64_t runs) {
             static_cast<double>(piece.grid.count());
     out.tiles_ += piece.grid.count();
     out.frame_bytes_ = std::max(out.frame_bytes_, piece.program.frame_bytes());
-    if (piece.IsOneTile() && tile.rows * tile.columns <= kRoutineElements && native::HasRoutines())
+    if (piece.IsOneTile() && tile.rows * tile.columns <= kRoutineElements && native::HasNativeCode())
       piece.source = std::make_shared<const ElementProgram>(std::move(part));
     out.pieces_.push_back(std::move(piece));
   }
@@ -243,6 +243,7 @@ Result<bool> LoopRunner::AppendTo(RoutineBlock& block, std::span<const plan::Sli
     for (RoutinePart& part : parts)
       if (!lanes.AddTo(block, buffers, part, stores)) return false;
   }
+  if (!block.CanHave(stores)) return false;
   for (const RoutineStore& s : stores) block.Add(s);
   return true;
 }

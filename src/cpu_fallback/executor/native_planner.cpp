@@ -142,7 +142,7 @@ void NativePlanner::NeedArray(int slot, bool is_seen) {
 
 // Of rows of two vectors and more, or columns that fill one: else an array is folded as soon.
 bool NativePlanner::CanFold(std::size_t result) const {
-  if (result >= folds_.size() || !folds_[result] || along_rows_ || !native::HasRoutines()) return false;
+  if (result >= folds_.size() || !folds_[result] || along_rows_) return false;
   const ElementType type = out_.result_types_[result];
   return StorageBytes(type) >= 4 &&
          out_.tile_.columns * StorageBytes(type) >= (fold_side_ == FoldSide::kColumns ? 64 : 128);
@@ -343,7 +343,7 @@ bool NativePlanner::Finish() {
     if (loop.builder.graph().stores.empty() && loop.builder.graph().folds.empty()) continue;
     loop.builder.graph().adds_rows = adds_rows_;
     loop.builder.graph().adds_pairs = adds_pairs_;
-    if (native::HasRoutines()) native::TabulateCodes(loop.builder.graph());
+    if (native::HasAvx512Code()) native::TabulateCodes(loop.builder.graph());
     if (!native::CanCompile(loop.builder.graph())) return false;
     parts[l].code = native::Compile(loop.builder.graph());
     if (parts[l].code == nullptr) return false;

@@ -11,7 +11,7 @@
 
 #include "cpu_fallback/executor/block_program.h"
 #include "cpu_fallback/native/lane_builder.h"
-#include "cpu_fallback/native/routine.h"
+#include "cpu_fallback/native/native_code.h"
 
 namespace krafla::cpu {
 
@@ -68,7 +68,7 @@ class NativePlanner {
   // 8 or 16 wide elements, half of which at least are loaded: as many vectors, of which all are wanted.
   bool IsInLine(const Access& a) const {
     const int64_t stride = LaneStride(a);
-    return a.width >= 4 && (stride == 8 || stride == 16) && stride * a.width <= 64 && native::HasRoutines();
+    return a.width >= 4 && (stride == 8 || stride == 16) && stride * a.width <= 64;
   }
   bool IsReachable(const Access& a, bool is_store) const;
   bool CanStore(int access) const { return IsReachable(AccessOf(access), true) || interleaved_.contains(access); }

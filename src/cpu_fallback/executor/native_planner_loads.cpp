@@ -87,6 +87,8 @@ void NativePlanner::FindInterleaved() {
       }
       if (kind == Step::Kind::kStore && static_cast<int>(found.size()) < parts) continue;
       if (IsInLine(AccessOf(first)) && static_cast<int>(found.size()) < parts / 2) continue;
+      // A word is loaded as a whole: behind its last part there may be no memory.
+      if (AccessOf(first).width < 4 && !has_narrow_lanes_ && found.rbegin()->first + 1 < parts) continue;
       for (const auto& [part, access] : found) interleaved_[access] = {first, part, parts, found.rbegin()->first + 1};
     }
   }
@@ -96,7 +98,7 @@ bool NativePlanner::IsReachable(const Access& a, bool is_store) const {
   const ElementType type = native::LaneTypeOf(a.storage);
   if (type == ElementType::kInvalid) return false;
   // Narrow ones only where they go along memory (TryLoad).
-  if (a.offsets >= 0) return !is_store && (a.width >= 4 || native::HasRoutines());
+  if (a.offsets >= 0) return !is_store && (a.width >= 4 || a.mask < 0 || native::HasAvx512Code());
   const int64_t stride = LaneStride(a);
   if (!GoesAlong(RowStride(a), stride)) return false;
   if (stride == 1) return true;
@@ -117,8 +119,8 @@ bool NativePlanner::IsPacked(const Access& a) const {
 bool NativePlanner::IsInShortRows(const Access& a) const {
   return !along_rows_ && out_.tile_.rows > 1 && out_.tile_.columns > 1 &&
          out_.tile_.columns < BlockProgram::kShortRow && a.mask < 0 && a.offsets < 0 &&
-         native::LaneTypeOf(a.storage) != ElementType::kInvalid && native::HasRoutines() &&
-         !GoesAlong(RowStride(a), LaneStride(a)) && (a.width >= 4 || IsInCloseShortRows(a)) &&
+         native::LaneTypeOf(a.storage) != ElementType::kInvalid && !GoesAlong(RowStride(a), LaneStride(a)) &&
+         (a.width >= 4 || IsInCloseShortRows(a)) &&
          std::max(std::abs(RowStride(a)), std::abs(LaneStride(a))) < INT32_MAX / std::max<int64_t>(out_.tile_.rows, 1);
 }
 bool NativePlanner::IsInCloseShortRows(const Access& a) const {
@@ -224,7 +226,7 @@ int NativePlanner::PlaceInShortRows(LaneBuilder& b, Loop& loop, const Access& a)
 std::optional<NativePlanner::LaneValue> NativePlanner::LookUp(Loop& loop, int access, int place) {
   const Access& a = AccessOf(access);
   const bool is_word = a.convert == nullptr && a.width == 4 && native::LaneTypeOf(a.storage) == a.storage;
-  if (!native::HasRoutines() || a.row_stride != 0 || a.column_stride != 0 ||
+  if (!native::HasAvx512Code() || a.row_stride != 0 || a.column_stride != 0 ||
       (!is_word && a.storage != ElementType::kBF16))
     return std::nullopt;
   native::LaneGraph& graph = loop.builder.graph();

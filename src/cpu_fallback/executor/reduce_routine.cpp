@@ -9,7 +9,7 @@
 #include "cpu_fallback/executor/reduce_run.h"
 #include "cpu_fallback/executor/routine_block.h"
 #include "cpu_fallback/executor/routine_fold.h"
-#include "cpu_fallback/native/routine.h"
+#include "cpu_fallback/native/native_code.h"
 
 namespace krafla::cpu {
 
@@ -31,6 +31,7 @@ class ReduceRoutine {
     run_.rows_.Seek(0, row_tile);
     for (int64_t i = 0; i < run_.rows_.count(); ++i, run_.rows_.Next(row_tile))
       if (!AddRowTile(row_tile)) return false;
+    if (!block_.CanHave(stores_)) return false;
     for (const RoutineStore& s : stores_) block_.Add(s);
     return true;
   }
@@ -251,7 +252,7 @@ class ReduceRoutine {
 };
 
 bool ReduceRun::FitsRoutines(const plan::ReduceKernel& body) const {
-  if (!native::HasRoutines() || window_ || chunks_ > 1 || elements_.count() == 0) return false;
+  if (!native::HasNativeCode() || window_ || chunks_ > 1 || elements_.count() == 0) return false;
   int64_t points = 1;
   for (const Dims* dims : {&body.row_dims, &body.element_dims})
     for (int64_t d : *dims) points = CheckedMul(points, d).value_or(INT64_MAX);

@@ -13,7 +13,6 @@
 #include "cpu_fallback/executor/long_sum.h"
 #include "cpu_fallback/kernels/reduce_ops.h"
 #include "cpu_fallback/native/native_code.h"
-#include "cpu_fallback/native/routine.h"
 
 namespace krafla::cpu {
 
@@ -166,7 +165,7 @@ class ReduceTilingChoice {
   }
   // Whether native code folds values as it computes them (NativePlanner::CanFold), which then are no arrays.
   bool FoldsNatively(int64_t columns) const {
-    if (!native::HasRoutines() || columns < kFoldedColumns) return false;
+    if (!native::HasNativeCode() || columns < kFoldedColumns) return false;
     return std::ranges::all_of(body_.stages, [](const ReduceStage& stage) {
       return std::ranges::all_of(stage.reductions, [](const Reduction& r) {
         const ElementType type = plan::ComputeType(r.hlo_type);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "cpu_fallback/native/native_code.h"
+
 namespace krafla::cpu {
 
 using native::LaneAccess;
@@ -36,7 +38,7 @@ bool RoutinePlaces::MayOverlap(const Slice& a, const Slice& b) const {
 }
 
 bool RoutineBlock::IsOneVector(const RoutineAccess& access) {
-  if (access.lanes > kRoutineLanes || int64_t{access.lanes} * access.width > kRoutineBytes) return false;
+  if (access.lanes > RoutineLanesOf(access.width)) return false;
   const auto fits = [](int64_t x) { return x >= INT32_MIN / 2 && x <= INT32_MAX / 2; };
   return fits(access.buffer.offset) && fits(access.offset) &&
          std::ranges::all_of(access.terms, [&](const LaneAccess::Term& t) { return fits(t.bytes); });
@@ -126,6 +128,29 @@ void RoutineBlock::Remember(const RoutineAccess& at, Value value) {
     known_[{at.buffer.allocation, at.buffer.offset + at.offset + i * at.width}] = {value, i, at.width};
 }
 
+bool RoutineBlock::CanHave(std::span<const RoutineStore> stores) const {
+  const native::LaneGraph& graph = builder_.graph();
+  std::vector<bool> is_needed(graph.nodes.size(), false);
+  const auto need = [&](int id) {
+    if (id >= 0) is_needed[static_cast<std::size_t>(id)] = true;
+  };
+  for (const RoutineStore& s : stores) {
+    if (s.to.mask >= 0 && s.to.width < 4 && !native::HasAvx512Code()) return false;
+    need(s.value.node), need(s.to.mask);
+    for (const LaneAccess::Term& t : s.to.terms) need(t.node);
+  }
+  for (std::size_t i = graph.nodes.size(); i-- > 0;) {
+    const native::LaneNode& n = graph.nodes[i];
+    if (!is_needed[i]) continue;
+    if (!native::CanHave(graph, n)) return false;
+    need(n.a), need(n.b), need(n.c);
+    if (n.op == LaneOp::kPhi) need(graph.regions[n.bits].condition);
+    if (n.op != LaneOp::kFixedLoad) continue;
+    for (const LaneAccess::Term& t : graph.accesses[n.bits].terms) need(t.node);
+  }
+  return true;
+}
+
 void RoutineBlock::Add(const RoutineStore& store) {
   const RoutineAccess& to = store.to;
   const bool is_fixed = to.terms.empty();
@@ -147,7 +172,7 @@ bool RoutineBlock::Copy(const Slice& from, const Slice& to) {
   };
   int width = to.size % 4 == 0 ? 4 : 1;
   if (const Known* first = known_at(0); first != nullptr && to.size % first->width == 0) width = first->width;
-  const int64_t elements = to.size / width, lanes = std::min<int64_t>(elements, kRoutineBytes / std::max(width, 4));
+  const int64_t elements = to.size / width, lanes = std::min(elements, RoutineLanesOf(width));
   if (!IsOneVector({.buffer = from, .offset = to.size}) || !IsOneVector({.buffer = to, .offset = to.size}))
     return false;
   for (int64_t begin = 0; begin < elements; begin += lanes) {

@@ -3,6 +3,7 @@
 // plan's memory. What one kernel stores and another one loads stays in registers, by element.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <span>
@@ -15,9 +16,8 @@
 
 namespace krafla::cpu {
 
-// The most lanes that a value has, and the most bytes: a vector, in which narrow numbers have 4 bytes each.
-inline constexpr int64_t kRoutineLanes = 16;
-inline constexpr int64_t kRoutineBytes = 64;
+// The most lanes of `width` bytes that a value has: a vector's, in which narrow numbers have 4 bytes each.
+inline int64_t RoutineLanesOf(int width) { return native::RoutineBytes() / std::max(width, 4); }
 // The most elements that a kernel of a routine has.
 inline constexpr int64_t kRoutineElements = 256;
 // The most slots that the parts of a kernel have: code for more is not worth its compilation.
@@ -78,6 +78,8 @@ class RoutineBlock {
   // Nothing: the access is of a form that routines do not have.
   std::optional<Value> Load(const RoutineAccess& from, ElementType type);
   static bool CanStore(const RoutineAccess& to) { return IsOneVector(to); }
+  // Whether the processor has what these values are made of.
+  bool CanHave(std::span<const RoutineStore> stores) const;
   void Add(const RoutineStore& store);
   // Copies as much as kRoutineElements of the widest. False, and nothing done: it does not.
   bool Copy(const plan::Slice& from, const plan::Slice& to);

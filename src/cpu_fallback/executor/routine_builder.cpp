@@ -20,7 +20,7 @@ constexpr std::size_t kMaxRoutineNodes = 6000;
 }  // namespace
 
 Result<std::shared_ptr<const native::RoutineCode>> RoutineBuilder::Make(const plan::WhileStep& loop) {
-  if (!native::HasRoutines()) return nullptr;
+  if (!native::HasNativeCode()) return nullptr;
   KRAFLA_TRY(AddLoop(loop, 1));
   if (node_count_ == 0 || node_count_ > kMaxRoutineNodes || !is_near_) return nullptr;
   if (native::UseOfNativeCode() != native::NativeUse::kAlways && work_ < kWorthwhileTurns) return nullptr;

@@ -12,7 +12,7 @@
 #include "cpu_fallback/executor/lanes.h"
 #include "cpu_fallback/kernels/tiny_products.h"
 #include "cpu_fallback/native/lane_graph.h"
-#include "cpu_fallback/native/routine.h"
+#include "cpu_fallback/native/native_code.h"
 
 namespace krafla::cpu {
 
@@ -161,7 +161,7 @@ int NarrowestAccess(const ElementProgram& program) {
 }  // namespace
 
 std::optional<ElementProgram> UnrolledReduction(const plan::ReduceKernel& body, int64_t runs) {
-  if (!native::HasRoutines()) return std::nullopt;
+  if (!native::HasNativeCode()) return std::nullopt;
   int64_t elements = 1, rows = 1;
   for (int64_t d : body.element_dims) elements = CheckedMul(elements, d).value_or(INT64_MAX);
   for (int64_t d : body.row_dims) rows = CheckedMul(rows, d).value_or(INT64_MAX);
@@ -216,7 +216,7 @@ std::optional<ElementProgram> UnrolledProduct(const plan::DotKernel& dot, int64_
   const bool is_of_vectors = dot.m == 1 || dot.n == 1;
   const ElementType type = dot.accumulate_type;
   if (dot.computes_lhs() || dot.computes_rhs()) return std::nullopt;
-  if (!native::HasRoutines() || dot.k < 1 || !IsFloat(type) || dot.lhs_type != type || dot.rhs_type != type)
+  if (!native::HasNativeCode() || dot.k < 1 || !IsFloat(type) || dot.lhs_type != type || dot.rhs_type != type)
     return std::nullopt;
   Dims dims = dot.batch;
   dims.push_back(dot.m);
@@ -253,7 +253,7 @@ std::optional<ElementProgram> UnrolledProduct(const plan::DotKernel& dot, int64_
 
 std::optional<ElementProgram> UnrolledRows(const ElementProgram& program) {
   const Dims& dims = program.space.dims();
-  if (!native::HasRoutines() || dims.size() < 2 || !program.results.empty() || program.stores.empty() ||
+  if (!native::HasNativeCode() || dims.size() < 2 || !program.results.empty() || program.stores.empty() ||
       HasMasks(program))
     return std::nullopt;
   const int column = static_cast<int>(dims.size()) - 1, row = column - 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program's operations as lane operations; the block interpreter's loops (kernels/block_*.cpp) say what each gives.
 #include "cpu_fallback/native/lane_builder.h"
-#include "cpu_fallback/native/routine.h"
+#include "cpu_fallback/native/native_code.h"
 
 #include <algorithm>
 #include <cmath>
@@ -300,7 +300,7 @@ Value LaneBuilder::NarrowShift(Opcode opcode, ElementType t, int x, int by) {
   const ElementType narrow = is_arithmetic ? SignedOfWidth(width) : u;
   const LaneOp op = opcode == Opcode::kShiftLeft ? LaneOp::kShl : is_arithmetic ? LaneOp::kSar : LaneOp::kShr;
   const LaneNode count = node(by);
-  if (HasRoutines()) return {Bitcast(Add(op, narrow, Bitcast(x, narrow), Bitcast(by, narrow)), t)};
+  if (HasAvx512Code()) return {Bitcast(Add(op, narrow, Bitcast(x, narrow), Bitcast(by, narrow)), t)};
   // AVX2 has none: in wider lanes.
   const ElementType wide = is_arithmetic ? ElementType::kS32 : ElementType::kU32;
   const int extended_by = count.op == LaneOp::kConstant

@@ -32,6 +32,7 @@ class LaneBuilder {
   };
 
   LaneGraph& graph() { return graph_; }
+  const LaneGraph& graph() const { return graph_; }
   const LaneNode& node(int id) const { return graph_.nodes[static_cast<std::size_t>(id)]; }
   ElementType TypeOf(int id) const { return node(id).type; }
 

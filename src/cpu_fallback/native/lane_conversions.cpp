@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "cpu_fallback/native/lane_builder.h"
-#include "cpu_fallback/native/routine.h"
+#include "cpu_fallback/native/native_code.h"
 #include "ir/mini_float.h"
 #include "numerics/nan.h"
 
@@ -85,7 +85,7 @@ LaneBuilder::Value LaneBuilder::RoundedToOdd(Value x) {
 
 int LaneBuilder::RoundedToBf16(int x) {
   const ElementType f = ElementType::kF32, u = ElementType::kU32;
-  if (HasRoutines()) return Add(LaneOp::kRoundToBf16, f, x);
+  if (HasAvx512Code()) return Add(LaneOp::kRoundToBf16, f, x);
   const int bits = Bitcast(x, u);
   const int odd = Add(LaneOp::kAnd, u, Add(LaneOp::kShr, u, bits, Constant(u, 16)), Constant(u, 1));
   const int up = Add(LaneOp::kAdd, u, Add(LaneOp::kAdd, u, bits, Constant(u, 0x7fff)), odd);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -158,6 +159,13 @@ struct LaneFold {
   int node = 0;
 };
 
+// What leaves every number as it is.
+inline uint64_t NeutralBits(LaneOp op, ElementType type) {
+  const bool is_wide = StorageBytes(type) == 8;
+  if (op == LaneOp::kAdd) return !IsFloat(type) ? 0 : is_wide ? uint64_t{1} << 63 : uint64_t{1} << 31;
+  return !IsFloat(type) ? 1 : is_wide ? std::bit_cast<uint64_t>(1.0) : std::bit_cast<uint32_t>(1.0f);
+}
+
 // Nodes [begin, end) run only where `condition` holds for some lane. Their values are used by each other and by the
 // region's phis, which lie right behind them.
 struct LaneRegion {
@@ -191,8 +199,8 @@ struct LaneGraph {
   std::vector<LaneStream> streams;
   std::vector<LaneRegion> regions;  // in order, none inside another
   std::vector<LaneStore> stores;    // after all loads of the same elements
-  std::vector<LaneFold> folds;      // AVX-512 alone
-  bool folds_columns = false;       // more than four rows each time
+  std::vector<LaneFold> folds;
+  bool folds_columns = false;  // more than four rows each time
   std::vector<LaneAccess> accesses;
   // The stores of all rows go to the same elements, and are added to what was there: f32, f64 and 32-bit integers, with
   // streams that have one value, one a row, or an element for each.

@@ -7,7 +7,7 @@
 #include <bit>
 
 #include "cpu_fallback/native/lane_builder.h"
-#include "cpu_fallback/native/routine.h"
+#include "cpu_fallback/native/native_code.h"
 #include "numerics/f64_ops.h"
 
 namespace krafla::cpu::native {
@@ -127,7 +127,7 @@ struct LaneF64Ops : LaneNumbers<ElementType::kF64, ElementType::kU64, ElementTyp
   }
   F FromIntU(I a) const { return {Do(LaneOp::kIntToFloat, kF, builder->Bitcast(a.id, kS))}; }
   F Scale(F x, I n) const {
-    if (HasRoutines()) return {Do(LaneOp::kScale, kF, x.id, Extended(n))};
+    if (HasAvx512Code()) return {Do(LaneOp::kScale, kF, x.id, Extended(n))};
     return f64::ScaleInTwoSteps(*this, x, n);
   }
   F WithSign(F x, F from) const {

@@ -9,7 +9,7 @@
 #include <bit>
 
 #include "cpu_fallback/native/lane_builder.h"
-#include "cpu_fallback/native/routine.h"
+#include "cpu_fallback/native/native_code.h"
 
 namespace krafla::cpu::native {
 
@@ -28,7 +28,7 @@ int LaneBuilder::FloatQuotient(ElementType type, int a, int b) {
   const int reciprocal = Constant(type, std::bit_cast<uint32_t>(1.0f / std::bit_cast<float>(bits)));
   // By a power of two: exact, whatever is divided.
   if ((size & 0x7fffffu) == 0) return Add(LaneOp::kMul, type, a, reciprocal);
-  if (node(a).op != LaneOp::kIntToFloat || lanes_ > 0 || !HasRoutines()) return Add(LaneOp::kDiv, type, a, b);
+  if (node(a).op != LaneOp::kIntToFloat || lanes_ > 0 || !HasAvx512Code()) return Add(LaneOp::kDiv, type, a, b);
   return Add(LaneOp::kQuotient, type, a, b, reciprocal);
 }
 

@@ -2,7 +2,6 @@
 #include "cpu_fallback/native/native_code.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -78,59 +77,6 @@ NativeCounts CountsOfNativeCode() {
 }
 void UseNativeCode(NativeUse use) { Use() = use; }
 
-NativeCode::NativeCode(std::unique_ptr<ExecutableMemory> memory, const LaneGraph& graph, int multiple)
-    : memory_(std::move(memory)),
-      function_(reinterpret_cast<LaneFunction>(reinterpret_cast<std::uintptr_t>(memory_->address()))),
-      multiple_(multiple) {
-  if (multiple == 1) return;
-  for (const LaneStream& s : graph.streams) streams_.push_back({s.kind, s.width});
-  for (const LaneNode& n : graph.nodes)
-    if (n.op == LaneOp::kRamp) streams_[n.bits >> 32].step = static_cast<int32_t>(static_cast<uint32_t>(n.bits));
-  for (const LaneStore& s : graph.stores) streams_[static_cast<std::size_t>(s.stream)].is_output = true;
-}
-
-// The base of a ramp is a number, not a place in memory.
-static std::byte* Moved(std::byte* base, int64_t by) {
-  return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(base) + static_cast<std::uintptr_t>(by));
-}
-
-// The last vector of a row is put together elsewhere.
-void NativeCode::RunParts(const StreamArgument* streams, int64_t rows, int64_t columns) const {
-  constexpr std::size_t kMaxStreams = 64, kVectorBytes = 32;
-  alignas(kVectorBytes) std::array<std::byte, kMaxStreams * kVectorBytes> staging{};
-  std::array<StreamArgument, kMaxStreams> row, rest;
-  const int64_t whole = columns / multiple_ * multiple_, count = columns - whole;
-  for (int64_t r = 0; r < rows; ++r) {
-    for (std::size_t s = 0; s < streams_.size(); ++s) {
-      const Stream& stream = streams_[s];
-      row[s] = {Moved(streams[s].base, r * streams[s].row_stride), 0};
-      rest[s] = row[s];
-      switch (stream.kind) {
-        case LaneStream::Kind::kUniform:
-        case LaneStream::Kind::kRow:
-        case LaneStream::Kind::kGather: break;
-        case LaneStream::Kind::kRamp: rest[s].base = Moved(rest[s].base, whole * stream.step); break;
-        case LaneStream::Kind::kDense:
-        case LaneStream::Kind::kStrided:
-        case LaneStream::Kind::kInterleaved:
-        case LaneStream::Kind::kShortRows: {  // dense ones alone (CanEmit)
-          rest[s].base = staging.data() + s * kVectorBytes;
-          if (!stream.is_output)
-            std::memcpy(rest[s].base, row[s].base + whole * stream.width,
-                        static_cast<std::size_t>(count * stream.width));
-          break;
-        }
-      }
-    }
-    if (whole > 0) function_(row.data(), 1, whole);
-    function_(rest.data(), 1, multiple_);
-    for (std::size_t s = 0; s < streams_.size(); ++s)
-      if (streams_[s].is_output)
-        std::memcpy(row[s].base + whole * streams_[s].width, rest[s].base,
-                    static_cast<std::size_t>(count * streams_[s].width));
-  }
-}
-
 std::string Routine::Key() const {
   std::string key;
   const auto put = [&](auto value) { key.append(reinterpret_cast<const char*>(&value), sizeof(value)); };
@@ -149,9 +95,7 @@ std::string Routine::Key() const {
 #ifdef KRAFLA_HAVE_JIT
 NativeUse UseOfNativeCode() { return HasTarget(Target()) ? Use().load() : NativeUse::kNever; }
 void UseNarrowVectors(bool narrow) { Narrow() = narrow; }
-bool CanCompile(const LaneGraph& graph) {
-  return CanEmit(Target(), graph) && (TakesAnyLength(Target()) || graph.streams.size() <= 64);
-}
+bool CanCompile(const LaneGraph& graph) { return CanEmit(Target(), graph); }
 std::shared_ptr<const NativeCode> Compile(const LaneGraph& graph) {
   const X86Target target = Target();
   std::string key = graph.Key();
@@ -166,24 +110,27 @@ std::shared_ptr<const NativeCode> Compile(const LaneGraph& graph) {
     return nullptr;
   }
   ++compiled_count;
-  auto code =
-      std::make_shared<const NativeCode>(std::move(memory), graph, TakesAnyLength(target) ? 1 : LanesOf(target, graph));
+  auto code = std::make_shared<const NativeCode>(std::move(memory));
   Codes<NativeCode>().Put(std::move(key), code);
   return code;
 }
 
-bool HasRoutines() { return HasNativeCode() && Target() == X86Target::kAvx512; }
-bool HasByteShuffles() { return HasRoutines() && HasAvx512Vbmi(); }
+int RoutineBytes() { return VectorBytes(Target()); }
+bool CanHave(const LaneGraph& graph, const LaneNode& node) { return CanEmit(Target(), graph, node); }
+bool HasAvx512Code() { return HasNativeCode() && Target() == X86Target::kAvx512; }
+bool HasByteShuffles() { return HasAvx512Code() && HasAvx512Vbmi(); }
 std::shared_ptr<const RoutineCode> Compile(const Routine& routine) {
+  const X86Target target = Target();
   for (const LaneGraph& g : routine.blocks)
-    if (!CanEmit(X86Target::kAvx512, g)) return nullptr;
+    if (!CanEmit(target, g)) return nullptr;
   call_count += std::ranges::count(routine.items, RoutineItem::Kind::kCall, &RoutineItem::kind);
   std::string key = routine.Key();
+  key.push_back(static_cast<char>(target));
   if (auto known = Codes<RoutineCode>().Find(key)) {
     ++shared_count;
     return known;
   }
-  const std::vector<std::byte> bytes = Emit(routine);
+  const std::vector<std::byte> bytes = Emit(target, routine);
   std::unique_ptr<ExecutableMemory> memory = bytes.empty() ? nullptr : ExecutableMemory::Make(bytes);
   if (memory == nullptr) {
     ++refused_count;
@@ -195,7 +142,9 @@ std::shared_ptr<const RoutineCode> Compile(const Routine& routine) {
   return code;
 }
 #else
-bool HasRoutines() { return false; }
+int RoutineBytes() { return 64; }
+bool CanHave(const LaneGraph&, const LaneNode&) { return false; }
+bool HasAvx512Code() { return false; }
 bool HasByteShuffles() { return false; }
 std::shared_ptr<const RoutineCode> Compile(const Routine&) { return nullptr; }
 NativeUse UseOfNativeCode() { return NativeUse::kNever; }

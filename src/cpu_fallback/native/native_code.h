@@ -15,31 +15,18 @@ namespace krafla::cpu::native {
 
 class NativeCode {
  public:
-  NativeCode(std::unique_ptr<ExecutableMemory> memory, const LaneGraph& graph, int multiple);
+  explicit NativeCode(std::unique_ptr<ExecutableMemory> memory)
+      : memory_(std::move(memory)),
+        function_(reinterpret_cast<LaneFunction>(reinterpret_cast<std::uintptr_t>(memory_->address()))) {}
 
   // Does the graph for all of rows times columns; a stream each.
   void Run(const StreamArgument* streams, int64_t rows, int64_t columns) const {
-    if (multiple_ == 1 || columns % multiple_ == 0) {
-      if (columns > 0) function_(streams, rows, columns);
-    } else {
-      RunParts(streams, rows, columns);
-    }
+    if (columns > 0) function_(streams, rows, columns);
   }
 
  private:
-  void RunParts(const StreamArgument* streams, int64_t rows, int64_t columns) const;
-
   std::unique_ptr<ExecutableMemory> memory_;
   LaneFunction function_;
-  int multiple_;  // of which the function takes columns
-  // Where it takes no rest: what the streams are.
-  struct Stream {
-    LaneStream::Kind kind = LaneStream::Kind::kDense;
-    int width = 4;
-    int64_t step = 0;  // of a ramp
-    bool is_output = false;
-  };
-  std::vector<Stream> streams_;
 };
 
 // Where native code is made: nowhere, where it is worth its compilation, or wherever it can be (for tests). It begins
@@ -58,6 +45,10 @@ void UseNarrowVectors(bool narrow);
 // kNever where this build or this processor has none.
 NativeUse UseOfNativeCode();
 inline bool HasNativeCode() { return UseOfNativeCode() != NativeUse::kNever; }
+// Whether it is AVX-512's, which has masks for accesses, gathers, permutations and folds.
+bool HasAvx512Code();
+// Whether bytes can be put into any order within vectors, too.
+bool HasByteShuffles();
 
 // Whether there are instructions for all of the graph.
 bool CanCompile(const LaneGraph& graph);

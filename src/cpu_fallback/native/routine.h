@@ -66,10 +66,10 @@ class RoutineCode {
   Function function_;
 };
 
-// Whether this processor has such code.
-bool HasRoutines();
-// Whether bytes can be put into any order within vectors, too.
-bool HasByteShuffles();
+// The bytes of a vector of a routine.
+int RoutineBytes();
+// Whether there are instructions for a node of a routine's graph.
+bool CanHave(const LaneGraph& graph, const LaneNode& node);
 // Null: there is none for all of it.
 std::shared_ptr<const RoutineCode> Compile(const Routine& routine);
 

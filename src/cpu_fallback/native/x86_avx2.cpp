@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The loops over rows and columns, and the body.
 #ifdef KRAFLA_HAVE_JIT
 
 #include "cpu_fallback/native/x86_avx2.h"
@@ -7,17 +8,16 @@ namespace krafla::cpu::native {
 
 namespace x86 = asmjit::x86;
 namespace Inst = x86::Inst;
-using asmjit::Imm;
 using asmjit::InstId;
 using asmjit::Operand;
 
 namespace {
 
 constexpr std::size_t kFixedConstants = 5;
-
-InstId ByWidth(int width, InstId b, InstId w, InstId d, InstId q) {
-  return width == 1 ? b : width == 2 ? w : width == 4 ? d : q;
-}
+// Values that live at once in a vector, up to which the sixteen registers hold those of two.
+constexpr int kLiveInTwo = 5;
+// Nodes of a body of which there are copies for all parts of a vector.
+constexpr std::size_t kPartedNodes = 60;
 
 }  // namespace
 
@@ -34,17 +34,24 @@ x86::Vec Avx2Emitter::Load(uint64_t bits, int width) {
   else Emit(Inst::kIdVmovdqu, v, Constant(bits, width));
   return v;
 }
+// Eight bytes over and over, in lanes of `width`.
+x86::Vec Avx2Emitter::Pattern(uint64_t bytes, int width) {
+  std::array<uint64_t, 4> all;
+  all.fill(bytes);
+  const Vec v = NewVector(width);
+  Emit(Inst::kIdVmovdqu, v,
+       cc_.newConst(asmjit::ConstPoolScope::kLocal, all.data(), width * lanes_ > 16 ? std::size_t{32} : 16));
+  return v;
+}
 x86::Vec Avx2Emitter::Register(int id) {
-  if (ValueOf(id).is_set) return ValueOf(id).v;
+  const Value& value = ValueOf(id);
+  if (value.is_set) return is_block_ ? value.v : Sized(value.v, WidthOf(TypeOf(id)));
   if (TypeOf(id) == ElementType::kPred) return Load(At(id).bits != 0 ? ~uint64_t{0} : 0, mask_width_);
   return Load(At(id).bits, WidthOf(TypeOf(id)));
 }
 Operand Avx2Emitter::RegisterOrMemory(int id) {
   if (ValueOf(id).is_set || TypeOf(id) == ElementType::kPred) return Register(id);
-  const int width = WidthOf(TypeOf(id));
-  // An operand in memory is as long as the register.
-  if (width * lanes_ < 16) return Load(At(id).bits, width);
-  return Constant(At(id).bits, width);
+  return Constant(At(id).bits, WidthOf(TypeOf(id)));
 }
 void Avx2Emitter::HoistConstants() {
   std::vector<int> uses(graph_.nodes.size(), 0), constants;
@@ -72,40 +79,65 @@ void Avx2Emitter::Run() {
   f->setArg(1, rows_);
   f->setArg(2, columns_);
   bases_.resize(graph_.streams.size());
+  running_.resize(graph_.streams.size());
   for (std::size_t s = 0; s < bases_.size(); ++s) {
     bases_[s] = cc_.newIntPtr();
     cc_.mov(bases_[s], x86::ptr(streams_, static_cast<int32_t>(s * sizeof(StreamArgument))));
   }
+  loop_ = LaneLoop(graph_);
   HoistConstants();
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
     if (used_[i] && graph_.nodes[i].op == LaneOp::kUniform) LoadOne(static_cast<int>(i));
-  const asmjit::Label row = cc_.newLabel(), loop = cc_.newLabel();
-  cc_.bind(row);
-  StartRow();
-  cc_.xor_(index_, index_);
-  cc_.bind(loop);
-  Body();
-  cc_.add(index_, lanes_);
-  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-    if (!used_[i] || graph_.nodes[i].op != LaneOp::kRamp) continue;
-    const Vec v = values_[i].v;
-    Emit(Inst::kIdVpaddd, v, v, Load(static_cast<uint32_t>(graph_.nodes[i].bits) * static_cast<uint32_t>(lanes_), 4));
-  }
-  cc_.cmp(index_, columns_);
-  cc_.jl(loop);
-  for (std::size_t s = 0; s < bases_.size(); ++s) {
-    const LaneStream::Kind kind = graph_.streams[s].kind;
-    if (kind == LaneStream::Kind::kUniform || kind == LaneStream::Kind::kGather) continue;
-    cc_.add(bases_[s], x86::ptr(streams_, static_cast<int32_t>(s * sizeof(StreamArgument) +
-                                                               offsetof(StreamArgument, row_stride))));
-  }
-  cc_.dec(rows_);
-  cc_.jnz(row);
+  if (graph_.folds_columns) EmitFoldedColumns();
+  else EmitRows();
   cc_.ret();
   cc_.endFunc();
 }
 
+void Avx2Emitter::EmitRows() {
+  const asmjit::Label row = cc_.newLabel();
+  cc_.bind(row);
+  StartRow();
+  cc_.xor_(index_, index_);
+  if (graph_.folds.empty()) EmitRow();
+  else EmitFoldedRow();
+  EndRow();
+  cc_.dec(rows_);
+  cc_.jnz(row);
+}
+
+void Avx2Emitter::EmitRow() {
+  const int vectors = VectorsAtOnce();
+  if (vectors > 1) EmitColumns(vectors, lanes_);
+  EmitColumns(1, lanes_);
+  ForEachRest([&](int lanes) { EmitColumns(1, lanes); });
+}
+
+// Of what is left of a row: half a vector, a quarter and so on, or single lanes, where copies of the body are long.
+template <class Function>
+void Avx2Emitter::ForEachRest(Function function) {
+  const auto used = static_cast<std::size_t>(std::ranges::count(used_, true));
+  const int whole = lanes_;
+  for (int lanes = used <= kPartedNodes ? whole / 2 : 1; lanes > 0 && lanes < whole; lanes /= 2) function(lanes);
+}
+
+void Avx2Emitter::RunBlock(const std::vector<Gp>& bases) {
+  bases_ = bases;
+  is_block_ = true;
+  Body(1);
+}
+
+// The processor finds more to do at once where operations wait for each other.
+int Avx2Emitter::VectorsAtOnce() const {
+  return graph_.regions.empty() && loop_.LiveVectors(fixed_) <= kLiveInTwo ? static_cast<int>(kVectors) : 1;
+}
+
 void Avx2Emitter::StartRow() {
+  for (std::size_t s = 0; s < bases_.size(); ++s) {
+    if (!Runs(s)) continue;
+    if (!running_[s].isValid()) running_[s] = cc_.newIntPtr();
+    cc_.mov(running_[s], bases_[s]);
+  }
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
     const LaneNode& n = graph_.nodes[i];
     if (!used_[i]) continue;
@@ -113,7 +145,7 @@ void Avx2Emitter::StartRow() {
     if (n.op != LaneOp::kRamp) continue;
     std::array<int32_t, 8> steps{};
     for (uint32_t l = 0; l < 8; ++l) steps[l] = static_cast<int32_t>(l * static_cast<uint32_t>(n.bits));
-    const Vec v = NewVector(4);
+    const Vec v = values_[0][i].is_set ? values_[0][i].v : NewVector(4);
     Emit(Inst::kIdVmovd, v.xmm(), bases_[n.bits >> 32].r32());
     Emit(Inst::kIdVpbroadcastd, v, v.xmm());
     Emit(
@@ -121,13 +153,82 @@ void Avx2Emitter::StartRow() {
         cc_.newConst(asmjit::ConstPoolScope::kLocal, steps.data(), static_cast<std::size_t>(std::max(16, 4 * lanes_))));
     Set(static_cast<int>(i), v);
   }
+  EmitRowValues();
 }
 
-void Avx2Emitter::Body() {
-  for (std::size_t i = 0; i < values_.size(); ++i) {
+void Avx2Emitter::EmitRowValues() {
+  const std::size_t count = graph_.nodes.size();
+  const std::vector<bool> is_wanted = loop_.RowNodes();
+  const auto is_there = [&](std::size_t i) {
     const LaneOp op = graph_.nodes[i].op;
-    if (op != LaneOp::kUniform && op != LaneOp::kRow && op != LaneOp::kRamp && !fixed_[i]) values_[i].is_set = false;
+    return op == LaneOp::kConstant || op == LaneOp::kUniform || op == LaneOp::kRow || op == LaneOp::kRamp;
+  };
+  for (std::size_t i = 0; i < count; ++i)
+    if (is_wanted[i] && !is_there(i)) EmitNode(static_cast<int>(i));
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!loop_.in_body[i] || !loop_.IsAlongRow(i)) continue;
+    const LaneNode& n = graph_.nodes[i];
+    const auto shift = static_cast<uint32_t>(std::countr_zero(static_cast<unsigned>(graph_.streams[n.bits].width)));
+    const Gp place = cc_.newInt64();
+    MoveToGeneral(place, Register(n.a));
+    cc_.movsxd(place, place.r32());
+    cc_.lea(place, x86::ptr(bases_[n.bits], place, shift));
+    row_places_[i] = place;
   }
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!is_wanted[i] || is_there(i)) continue;
+    if (loop_.in_body[i] && loop_.IsRowValue(i) && graph_.nodes[i].type != ElementType::kPred) fixed_[i] = true;
+    else values_[0][i].is_set = false;
+  }
+}
+
+void Avx2Emitter::EndRow() {
+  for (std::size_t s = 0; s < bases_.size(); ++s) {
+    if (graph_.streams[s].kind == LaneStream::Kind::kUniform || graph_.streams[s].same_rows) continue;
+    cc_.add(bases_[s], x86::ptr(streams_, static_cast<int32_t>(s * sizeof(StreamArgument) +
+                                                               offsetof(StreamArgument, row_stride))));
+  }
+}
+
+// As many of the row's columns as there are left for so many vectors of so many lanes.
+void Avx2Emitter::EmitColumns(int vectors, int lanes) {
+  const asmjit::Label loop = cc_.newLabel(), end = cc_.newLabel();
+  const Gp last = cc_.newInt64();
+  const int count = vectors * lanes, whole = lanes_;
+  cc_.lea(last, x86::ptr(columns_, -count));
+  cc_.cmp(index_, last);
+  cc_.jg(end);
+  cc_.bind(loop);
+  lanes_ = lanes;
+  Body(vectors);
+  lanes_ = whole;
+  Advance(count);
+  cc_.cmp(index_, last);
+  cc_.jle(loop);
+  cc_.bind(end);
+}
+
+void Avx2Emitter::Advance(int count) {
+  cc_.add(index_, count);
+  for (std::size_t s = 0; s < bases_.size(); ++s) {
+    const LaneStream& stream = graph_.streams[s];
+    if (Runs(s)) cc_.add(running_[s], count * stream.stride * stream.width);
+  }
+  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+    const LaneNode& n = graph_.nodes[i];
+    if (!loop_.in_body[i] || n.op != LaneOp::kRamp) continue;
+    const Vec v = values_[0][i].v;
+    Emit(Inst::kIdVpaddd, v, v, Constant(static_cast<uint32_t>(n.bits) * static_cast<uint32_t>(count), 4));
+  }
+}
+
+void Avx2Emitter::Body(int vectors) {
+  for (std::size_t v = 0; v < kVectors; ++v) {
+    part_vectors_[v].clear();
+    for (std::size_t i = 0; i < values_[v].size(); ++i)
+      if (!IsShared(i) && (graph_.nodes[i].op != LaneOp::kRamp || v > 0)) values_[v][i].is_set = false;
+  }
+  const auto count = static_cast<std::size_t>(vectors);
   std::size_t region = 0;
   bool is_inside = false;
   for (std::size_t i = 0; i <= graph_.nodes.size(); ++i) {
@@ -146,11 +247,19 @@ void Avx2Emitter::Body() {
         ++region;
       }
     }
-    if (i < graph_.nodes.size() && used_[i]) EmitNode(id);
+    if (i >= graph_.nodes.size() || !loop_.in_body[i] || fixed_[i]) continue;
+    UseLanesOf(id);
+    for (vector_ = 0; vector_ < count; ++vector_) EmitNode(id);
+    vector_ = 0;
   }
-  for (const LaneStore& s : graph_.stores) EmitStore(s);
+  for (vector_ = 0; vector_ < count; ++vector_) {
+    for (const LaneStore& s : graph_.stores) EmitStore(s);
+    for (std::size_t f = 0; f < graph_.folds.size(); ++f) FoldUp(f);
+  }
+  vector_ = 0;
 }
 void Avx2Emitter::EmitRegionBegin(std::size_t region) {
+  UseLanesOf(graph_.regions[region].condition);
   ForEachPhi(region, [&](int phi) { Set(phi, Make(WidthOf(TypeOf(phi)), Inst::kIdVmovdqa, Register(At(phi).b))); });
   skip_ = cc_.newLabel();
   const Vec k = Register(graph_.regions[region].condition);
@@ -158,47 +267,13 @@ void Avx2Emitter::EmitRegionBegin(std::size_t region) {
   cc_.jz(skip_);
 }
 void Avx2Emitter::EmitRegionEnd(std::size_t region) {
+  UseLanesOf(graph_.regions[region].condition);
   ForEachPhi(region, [&](int phi) {
     const int width = WidthOf(TypeOf(phi));
     const Vec v = ValueOf(phi).v;
     Emit(Inst::kIdVpblendvb, v, v, Register(At(phi).a), MaskOf(graph_.regions[region].condition, width));
   });
   cc_.bind(skip_);
-}
-
-// Memory.
-x86::Mem Avx2Emitter::Address(std::size_t stream) const {
-  const int shift = std::countr_zero(static_cast<unsigned>(graph_.streams[stream].width));
-  return x86::ptr(bases_[stream], index_, static_cast<uint32_t>(shift));
-}
-void Avx2Emitter::LoadOne(int id) {
-  const LaneNode& n = At(id);
-  const int width = StorageBytes(n.type);
-  const Vec v = ValueOf(id).is_set ? ValueOf(id).v : NewOf(n.type);
-  Emit(ByWidth(width, Inst::kIdVpbroadcastb, Inst::kIdVpbroadcastw, Inst::kIdVpbroadcastd, Inst::kIdVpbroadcastq), v,
-       x86::ptr(bases_[n.bits]));
-  // All bytes are alike, so this is a mask of any width.
-  if (n.type == ElementType::kPred) Emit(Inst::kIdVpcmpgtb, v, v, Load(0, mask_width_));
-  Set(id, v);
-}
-void Avx2Emitter::EmitLoad(int id) {
-  const LaneNode& n = At(id);
-  const LaneStream& stream = graph_.streams[n.bits];
-  const int bytes = stream.width * lanes_;
-  const Vec v = NewVector(stream.width);
-  Emit(bytes >= 16 ? Inst::kIdVmovdqu : bytes == 8 ? Inst::kIdVmovq : Inst::kIdVmovd, v, Address(n.bits));
-  if (n.type != ElementType::kPred) return Set(id, v);
-  Set(id, Masks(Make(1, Inst::kIdVpcmpgtb, v, Load(0, 1)), 1));
-}
-void Avx2Emitter::StoreVector(const Mem& to, const Vec& v, int width) {
-  const int bytes = width * lanes_;
-  Emit(bytes >= 16 ? Inst::kIdVmovdqu : bytes == 8 ? Inst::kIdVmovq : Inst::kIdVmovd, to, v);
-}
-void Avx2Emitter::EmitStore(const LaneStore& s) {
-  const auto number = static_cast<std::size_t>(s.stream);
-  Vec v = Register(s.node);
-  if (TypeOf(s.node) == ElementType::kPred) v = Make(1, Inst::kIdVpand, MaskOf(s.node, 1), Load(1, 1));
-  StoreVector(Address(number), v, graph_.streams[number].width);
 }
 
 }  // namespace krafla::cpu::native

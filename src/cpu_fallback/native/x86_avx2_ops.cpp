@@ -61,13 +61,38 @@ x86::Vec Avx2Emitter::Truncated(const Vec& v, int from, int to) {
   return out;
 }
 
-x86::Vec Avx2Emitter::Masks(const Vec& v, int width) {
-  if (width == mask_width_) return v;
-  InstId op = 0;
-  if (width == 1) op = SizedInst(mask_width_, 0, Inst::kIdVpmovsxbw, Inst::kIdVpmovsxbd, Inst::kIdVpmovsxbq);
-  if (width == 2) op = mask_width_ == 4 ? Inst::kIdVpmovsxwd : Inst::kIdVpmovsxwq;
-  if (width == 4) op = Inst::kIdVpmovsxdq;
-  return Make(mask_width_, op, v.xmm());
+x86::Vec Avx2Emitter::Widened(const Vec& v, int from, int to) {
+  InstId op = Inst::kIdVpmovsxdq;
+  if (from == 1) op = SizedInst(to, 0, Inst::kIdVpmovsxbw, Inst::kIdVpmovsxbd, Inst::kIdVpmovsxbq);
+  if (from == 2) op = to == 4 ? Inst::kIdVpmovsxwd : Inst::kIdVpmovsxwq;
+  return Make(to, op, v.xmm());
+}
+x86::Vec Avx2Emitter::MaskOf(int id, int width) {
+  if (!ValueOf(id).is_set) return Load(At(id).bits != 0 ? ~uint64_t{0} : 0, width);
+  const Vec v = ValueOf(id).v;
+  const int from = ValueOf(id).mask_width;
+  return from < width ? Widened(v, from, width) : Truncated(v, from, width);
+}
+void Avx2Emitter::SetMasks(int id, const Vec& v, int width) {
+  // A loop has many preds of one vector each, a routine few of any lanes.
+  if (is_block_ || width == mask_width_) ValueOf(id) = {v, true, width};
+  else Set(id, Widened(v, width, mask_width_));
+}
+
+// Of preds, as masks of the first operand's width that has one.
+void Avx2Emitter::EmitMaskOp(int id) {
+  const LaneNode& n = At(id);
+  int width = 0;
+  for (int o : {n.a, n.b, n.c})
+    if (width == 0 && o >= 0 && ValueOf(o).is_set) width = ValueOf(o).mask_width;
+  if (width == 0) width = 1;
+  const Vec a = MaskOf(n.a, width);
+  if (n.op == LaneOp::kBitcast) return SetMasks(id, a, width);
+  if (n.op == LaneOp::kNot) return SetMasks(id, Not(a, width), width);
+  const Vec b = MaskOf(n.b, width);
+  if (n.op == LaneOp::kSelect) return SetMasks(id, Blend(width, a, b, MaskOf(n.c, width)), width);
+  const InstId op = n.op == LaneOp::kAnd ? Inst::kIdVpand : n.op == LaneOp::kOr ? Inst::kIdVpor : Inst::kIdVpxor;
+  SetMasks(id, Make(width, op, a, b), width);
 }
 
 void Avx2Emitter::Binary(int id, InstId op, bool commutes) {
@@ -84,13 +109,22 @@ void Avx2Emitter::EmitNode(int id) {
   const auto rounded = [&](int mode) {
     Set(id, Make(width, is_double ? Inst::kIdVroundpd : Inst::kIdVroundps, Register(n.a), Imm(mode)));
   };
+  if (n.op >= LaneOp::kFixedLoad) return EmitPlaceOp(id);
+  const bool is_mask_op = n.op == LaneOp::kAnd || n.op == LaneOp::kOr || n.op == LaneOp::kXor || n.op == LaneOp::kNot ||
+                          n.op == LaneOp::kSelect || n.op == LaneOp::kBitcast;
+  if (n.type == ElementType::kPred && is_mask_op) return EmitMaskOp(id);
   switch (n.op) {
     case LaneOp::kConstant:
     case LaneOp::kUniform:
     case LaneOp::kRow:
-    case LaneOp::kRamp:
     case LaneOp::kPhi: return;
+    case LaneOp::kRamp: {
+      if (vector_ == 0) return;
+      const auto ahead = static_cast<uint32_t>(n.bits) * static_cast<uint32_t>(Ahead());
+      return Set(id, Make(4, Inst::kIdVpaddd, values_[0][static_cast<std::size_t>(id)].v, Constant(ahead, 4)));
+    }
     case LaneOp::kLoad: return EmitLoad(id);
+    case LaneOp::kGather: return EmitGather(id);
     case LaneOp::kAdd:
       if (is_float) return Binary(id, is_double ? Inst::kIdVaddpd : Inst::kIdVaddps, true);
       return Binary(id, SizedInst(width, Inst::kIdVpaddb, Inst::kIdVpaddw, Inst::kIdVpaddd, Inst::kIdVpaddq), true);
@@ -140,14 +174,13 @@ void Avx2Emitter::EmitNode(int id) {
     case LaneOp::kSpread:
     case LaneOp::kPick:
     case LaneOp::kPut:
-    case LaneOp::kGather:
     case LaneOp::kScale:
     case LaneOp::kQuotient:
     case LaneOp::kRoundToBf16:
     case LaneOp::kLookup:
-    case LaneOp::kByteToFloat:
-    case LaneOp::kPopcount:
-    case LaneOp::kClz: return;  // CanEmit says no
+    case LaneOp::kByteToFloat: return;  // CanEmit says no
+    case LaneOp::kPopcount: return EmitPopcount(id);
+    case LaneOp::kClz: return EmitClz(id);
     case LaneOp::kEq:
     case LaneOp::kNe:
     case LaneOp::kLt:
@@ -177,14 +210,14 @@ void Avx2Emitter::EmitCompare(int id) {
   const Vec a = Register(n.a), b = Register(n.b);
   if (IsFloat(type)) {
     const int how = n.op == LaneOp::kEq ? 0 : n.op == LaneOp::kNe ? 4 : n.op == LaneOp::kLt ? 17 : 18;
-    return Set(id, Masks(Make(width, width == 8 ? Inst::kIdVcmppd : Inst::kIdVcmpps, a, b, Imm(how)), width));
+    return SetMasks(id, Make(width, width == 8 ? Inst::kIdVcmppd : Inst::kIdVcmpps, a, b, Imm(how)), width);
   }
   Vec v;
   if (n.op == LaneOp::kEq || n.op == LaneOp::kNe)
     v = Make(width, SizedInst(width, Inst::kIdVpcmpeqb, Inst::kIdVpcmpeqw, Inst::kIdVpcmpeqd, Inst::kIdVpcmpeqq), a, b);
   else v = n.op == LaneOp::kLt ? Greater(type, b, a) : Greater(type, a, b);
   if (n.op == LaneOp::kNe || n.op == LaneOp::kLe) v = Not(v, width);
-  Set(id, Masks(v, width));
+  SetMasks(id, v, width);
 }
 
 // Either order of the operands gives the one behind for zeros: both together the right sign.
@@ -221,45 +254,46 @@ void Avx2Emitter::EmitMul(int id) {
   if (width == 2 || width == 4) return Binary(id, width == 2 ? Inst::kIdVpmullw : Inst::kIdVpmulld, true);
   const Vec a = Register(n.a), b = Register(n.b);
   if (width == 1) {
-    const Vec even = Make(1, Inst::kIdVpand, Make(1, Inst::kIdVpmullw, a, b), Load(0x00ff, 2));
+    const Vec even = Make(1, Inst::kIdVpand, Make(1, Inst::kIdVpmullw, a, b), Pattern(0x00ff00ff00ff00ff, 1));
     const Vec odd = Make(1, Inst::kIdVpmullw, Make(1, Inst::kIdVpsrlw, a, Imm(8)), Make(1, Inst::kIdVpsrlw, b, Imm(8)));
     return Set(id, Make(1, Inst::kIdVpor, even, Make(1, Inst::kIdVpsllw, odd, Imm(8))));
   }
+  Set(id, Product64(a, b));
+}
+x86::Vec Avx2Emitter::Product64(const Vec& a, const Vec& b) {
   const Vec low = Make(8, Inst::kIdVpmuludq, a, b);
   const Vec left = Make(8, Inst::kIdVpmuludq, Make(8, Inst::kIdVpsrlq, a, Imm(32)), b);
   const Vec right = Make(8, Inst::kIdVpmuludq, a, Make(8, Inst::kIdVpsrlq, b, Imm(32)));
-  const Vec cross = Make(8, Inst::kIdVpsllq, Make(8, Inst::kIdVpaddq, left, right), Imm(32));
-  Set(id, Make(8, Inst::kIdVpaddq, low, cross));
+  return Make(8, Inst::kIdVpaddq, low, Make(8, Inst::kIdVpsllq, Make(8, Inst::kIdVpaddq, left, right), Imm(32)));
 }
 
 // Four words as doubles, and back where they are whole numbers after truncation.
 x86::Vec Avx2Emitter::WordsToDoubles(const Vec& v, bool is_signed) {
-  const Vec out = cc_.newYmm();
+  const Vec out = NewVector(8);
   if (is_signed) {
     Emit(Inst::kIdVcvtdq2pd, out, v.xmm());
     return out;
   }
   // The number is the low half of the significand of 2^52 + it.
-  const std::array<uint64_t, 4> magic = {DoubleBits(0x1p52), DoubleBits(0x1p52), DoubleBits(0x1p52),
-                                         DoubleBits(0x1p52)};
-  const Mem m = cc_.newConst(asmjit::ConstPoolScope::kLocal, magic.data(), 32);
+  const Mem magic = Constant(DoubleBits(0x1p52), 8);
   Emit(Inst::kIdVpmovzxdq, out, v.xmm());
-  Emit(Inst::kIdVpor, out, out, m);
-  Emit(Inst::kIdVsubpd, out, out, m);
+  Emit(Inst::kIdVpor, out, out, magic);
+  Emit(Inst::kIdVsubpd, out, out, magic);
   return out;
 }
 x86::Vec Avx2Emitter::DoublesToWords(const Vec& v, bool is_signed) {
   const Vec out = cc_.newXmm();
   if (is_signed) {
-    Emit(Inst::kIdVcvttpd2dq, out, v.ymm());
+    Emit(Inst::kIdVcvttpd2dq, out, v);
     return out;
   }
-  const std::array<uint64_t, 4> magic = {DoubleBits(0x1p52), DoubleBits(0x1p52), DoubleBits(0x1p52),
-                                         DoubleBits(0x1p52)};
-  const Vec whole = cc_.newYmm(), high = cc_.newXmm();
-  Emit(Inst::kIdVroundpd, whole, v.ymm(), Imm(11));
-  Emit(Inst::kIdVaddpd, whole, whole, cc_.newConst(asmjit::ConstPoolScope::kLocal, magic.data(), 32));
-  Emit(Inst::kIdVextracti128, high, whole, Imm(1));
+  const Vec whole = Make(8, Inst::kIdVroundpd, v, Imm(11));
+  Emit(Inst::kIdVaddpd, whole, whole, Constant(DoubleBits(0x1p52), 8));
+  Vec high = whole;
+  if (lanes_ > 2) {
+    high = cc_.newXmm();
+    Emit(Inst::kIdVextracti128, high, whole, Imm(1));
+  }
   Emit(Inst::kIdVshufps, out, whole.xmm(), high, Imm(0x88));
   return out;
 }
@@ -270,12 +304,11 @@ void Avx2Emitter::EmitDivide(int id) {
   const bool is_signed = IsSigned(n.type);
   const Vec a = Register(n.a), b = Register(n.b);
   const auto half = [&](const Vec& x, const Vec& y) {
-    const Vec q = cc_.newYmm();
-    Emit(Inst::kIdVdivpd, q, WordsToDoubles(x, is_signed), WordsToDoubles(y, is_signed));
-    return DoublesToWords(q, is_signed);
+    return DoublesToWords(Make(8, Inst::kIdVdivpd, WordsToDoubles(x, is_signed), WordsToDoubles(y, is_signed)),
+                          is_signed);
   };
   const Vec low = half(a, b);
-  if (lanes_ == 4) return Set(id, low);
+  if (lanes_ <= 4) return Set(id, low);
   const Vec x = cc_.newXmm(), y = cc_.newXmm(), v = cc_.newYmm();
   Emit(Inst::kIdVextracti128, x, a, Imm(1));
   Emit(Inst::kIdVextracti128, y, b, Imm(1));
@@ -283,15 +316,59 @@ void Avx2Emitter::EmitDivide(int id) {
   Set(id, v);
 }
 
+// Of each four bits, found in a table of bytes, which are added up.
+void Avx2Emitter::EmitPopcount(int id) {
+  const int width = WidthOf(TypeOf(id));
+  const Vec a = Register(At(id).a), low = Pattern(0x0f0f0f0f0f0f0f0f, width);
+  std::array<uint8_t, 32> counts;
+  for (unsigned i = 0; i < 32; ++i) counts[i] = static_cast<uint8_t>(std::popcount(i % 16));
+  const Vec table = NewVector(width);
+  Emit(Inst::kIdVmovdqu, table,
+       cc_.newConst(asmjit::ConstPoolScope::kLocal, counts.data(), width * lanes_ > 16 ? std::size_t{32} : 16));
+  const auto counted = [&](const Vec& nibbles) { return Make(width, Inst::kIdVpshufb, table, nibbles); };
+  const Vec high = Make(width, Inst::kIdVpand, Make(width, Inst::kIdVpsrlw, a, Imm(4)), low);
+  const Vec bytes = Make(width, Inst::kIdVpaddb, counted(Make(width, Inst::kIdVpand, a, low)), counted(high));
+  if (width == 8) return Set(id, Make(width, Inst::kIdVpsadbw, bytes, Load(0, width)));
+  const Vec words = Make(width, Inst::kIdVpmaddubsw, bytes, Pattern(0x0101010101010101, width));
+  Set(id, Make(width, Inst::kIdVpmaddwd, words, Pattern(0x0001000100010001, width)));
+}
+
+// By the exponent of the number as a float, of which only those bits are left that no rounding carries upwards: 158 -
+// 127 - exponent zeros. A number below zero as an s32 has a sign above the exponent, and zero no exponent: of both the
+// difference is out of range.
+void Avx2Emitter::EmitClz(int id) {
+  const int width = WidthOf(TypeOf(id));
+  const Vec a = Register(At(id).a);
+  const Vec top = Make(width, Inst::kIdVpandn, Make(width, Inst::kIdVpsrld, a, Imm(1)), a);
+  const Vec exponent = Make(width, Inst::kIdVpsrld, Make(width, Inst::kIdVcvtdq2ps, top), Imm(23));
+  const Vec zeros = Make(width, Inst::kIdVpmaxsd,
+                         Make(width, Inst::kIdVpsubd, Pattern(0x0000009e0000009e, width), exponent), Load(0, width));
+  const Vec words = Make(width, Inst::kIdVpminsd, zeros, Pattern(0x0000002000000020, width));
+  if (width == 4) return Set(id, words);
+  // Those of the lower half count where the upper one is nothing but zeros.
+  const Vec upper = Make(width, Inst::kIdVpsrlq, words, Imm(32));
+  const Vec lower = Make(width, Inst::kIdVpand, words, Load(0xffffffffu, 8));
+  const Vec is_low = Make(width, Inst::kIdVpcmpeqq, upper, Load(32, 8));
+  Set(id, Make(width, Inst::kIdVpaddq, upper, Make(width, Inst::kIdVpand, is_low, lower)));
+}
+
 void Avx2Emitter::EmitShift(int id) {
   const LaneNode& n = At(id);
   const int width = WidthOf(n.type);
   const bool is_wide = width == 8, is_constant = At(n.b).op == LaneOp::kConstant;
   const Vec a = Register(n.a);
-  if (is_wide && n.op == LaneOp::kSar) {  // of a constant number of bits: the sign is moved along and taken away
-    const uint64_t by = std::min<uint64_t>(At(n.b).bits, 63);
-    const Vec sign = Load(SignBit(8) >> by, 8);
-    const Vec moved = Make(8, Inst::kIdVpsrlq, a, Imm(static_cast<int>(by)));
+  if (is_wide && n.op == LaneOp::kSar) {  // the sign is moved along and taken away
+    Vec sign, moved;
+    if (is_constant) {
+      const uint64_t by = std::min<uint64_t>(At(n.b).bits, 63);
+      sign = Load(SignBit(8) >> by, 8);
+      moved = Make(8, Inst::kIdVpsrlq, a, Imm(static_cast<int>(by)));
+    } else {
+      const Vec b = Register(n.b), most = Load(63, 8);
+      const Vec by = Blend(8, Greater(ElementType::kU64, b, most), most, b);
+      sign = Make(8, Inst::kIdVpsrlvq, Load(SignBit(8), 8), by);
+      moved = Make(8, Inst::kIdVpsrlvq, a, by);
+    }
     return Set(id, Make(8, Inst::kIdVpsubq, Make(8, Inst::kIdVpxor, moved, sign), sign));
   }
   if (is_constant) {
@@ -329,7 +406,7 @@ void Avx2Emitter::EmitConversion(int id) {
   if (n.op == LaneOp::kFloatToHalf) return Set(id, Make(width, Inst::kIdVcvtps2ph, a, Imm(0)));
   if (n.op == LaneOp::kFloatToFloat) {
     if (width == 8) return Set(id, Make(8, Inst::kIdVcvtps2pd, a.xmm()));
-    return Set(id, Make(4, Inst::kIdVcvtpd2ps, a.ymm()));
+    return Set(id, Make(4, Inst::kIdVcvtpd2ps, a));
   }
   if (n.op == LaneOp::kTruncateToInt) {
     if (IsSigned(n.type)) return Set(id, Make(4, Inst::kIdVcvttps2dq, a));

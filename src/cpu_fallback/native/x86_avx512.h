@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 
+#include "cpu_fallback/native/lane_loop.h"
 #include "cpu_fallback/native/x86_byte_table.h"
 #include "cpu_fallback/native/x86_emitter.h"
 #include "numerics/nan.h"
@@ -55,7 +56,7 @@ class Avx512Emitter {
     lanes_ = LanesOf(X86Target::kAvx512, graph);
     for (auto& values : values_) values.resize(graph.nodes.size());
     fixed_.resize(graph.nodes.size(), false);
-    in_body_ = used_;
+    loop_.in_body = used_;
     row_places_of_.resize(graph.nodes.size());
     of_column_.resize(graph.nodes.size(), false);
     is_fused_.resize(graph.nodes.size(), false);
@@ -78,8 +79,7 @@ class Avx512Emitter {
       bases_[s] = cc_.newIntPtr();
       cc_.mov(bases_[s], x86::ptr(streams_, static_cast<int32_t>(s * sizeof(StreamArgument))));
     }
-    steps_ = graph_.ColumnSteps();
-    FindRowValues();
+    loop_ = LaneLoop(graph_);
     HoistConstants();
     all_lanes_ = cc_.newKq();
     Emit(Inst::kIdKxnorq, all_lanes_, all_lanes_, all_lanes_);
@@ -258,9 +258,6 @@ class Avx512Emitter {
   }
 
   // What is the same throughout a row (x86_avx512_values.cpp).
-  bool IsRowValue(std::size_t id) const;
-  bool IsAlongRow(std::size_t id) const;
-  void FindRowValues();
   void EmitRowValues();
   void LoadAlongRow(int id);
 
@@ -277,7 +274,6 @@ class Avx512Emitter {
     return count > kFewPreds;
   }
   int VectorsAtOnce() const;
-  int LiveVectors() const;
 
   // What repeats itself every few vectors (x86_avx512_periods.cpp).
   int PeriodOf(const LaneStream& stream) const;
@@ -579,10 +575,8 @@ class Avx512Emitter {
   std::map<std::array<int, 3>, x86::KReg> part_tails_;  // of this tail: by parts, Behind, vector
   // Of interleaved streams: by level, which halves the parts, and part, the vectors that hold its elements.
   std::array<std::vector<std::map<std::pair<int, int>, std::vector<x86::Vec>>>, kMostVectors> part_vectors_;
-  // Of the loop alone: what each node grows by along a row; what is still to be computed in the body; where the row of
-  // a gather begins that goes along it.
-  std::vector<std::optional<int64_t>> steps_;
-  std::vector<bool> in_body_;
+  LaneLoop loop_;
+  // Of the loop alone: where the row of a gather begins that goes along it.
   std::vector<x86::Gp> row_places_of_;
   std::vector<RowPlace> row_places_;  // of this vector
   std::vector<RowTable> row_tables_;

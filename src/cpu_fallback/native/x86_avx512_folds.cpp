@@ -9,17 +9,6 @@
 
 namespace krafla::cpu::native {
 
-namespace {
-
-// What leaves every number as it is.
-uint64_t NeutralBits(LaneOp op, ElementType type) {
-  const bool is_wide = StorageBytes(type) == 8;
-  if (op == LaneOp::kAdd) return !IsFloat(type) ? 0 : is_wide ? uint64_t{1} << 63 : uint64_t{1} << 31;
-  return !IsFloat(type) ? 1 : is_wide ? std::bit_cast<uint64_t>(1.0) : std::bit_cast<uint32_t>(1.0f);
-}
-
-}  // namespace
-
 void Avx512Emitter::Combine(const LaneFold& f, const x86::Vec& to, const x86::Vec& from) {
   const ElementType type = TypeOf(f.node);
   const bool is_wide = WidthOf(type) == 8, adds = f.op == LaneOp::kAdd;

@@ -45,7 +45,7 @@ void Avx512Emitter::Advance(int vectors) {
   }
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
     const LaneNode& n = graph_.nodes[i];
-    if (!in_body_[i] || n.op != LaneOp::kRamp) continue;
+    if (!loop_.in_body[i] || n.op != LaneOp::kRamp) continue;
     const auto step = static_cast<uint32_t>(n.bits) * static_cast<uint32_t>(vectors * lanes_);
     const x86::Vec v = values_[0][i].v;
     Emit(Inst::kIdVpaddd, v, v, BroadcastConstant(step, 4));
@@ -84,7 +84,7 @@ void Avx512Emitter::FindColumnValues() {
   };
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
     const LaneNode& n = graph_.nodes[i];
-    if (!in_body_[i] || fixed_[i] || n.type == ElementType::kPred) continue;
+    if (!loop_.in_body[i] || fixed_[i] || n.type == ElementType::kPred) continue;
     if (n.op == LaneOp::kLoad) of_column_[i] = n.b < 0 && graph_.streams[n.bits & 0xffffffffu].same_rows;
     else
       of_column_[i] = n.op < LaneOp::kFixedLoad && n.op != LaneOp::kConstant && n.op != LaneOp::kUniform &&
@@ -102,8 +102,8 @@ void Avx512Emitter::FindFusedProducts() {
   for (const LaneStore& s : graph_.stores) ++uses[static_cast<std::size_t>(s.node)];
   for (const LaneStore& s : graph_.stores) {
     const auto id = static_cast<std::size_t>(s.node);
-    is_fused_[id] = At(s.node).op == LaneOp::kMul && IsFloat(TypeOf(s.node)) && uses[id] == 1 && in_body_[id] &&
-                    !fixed_[id] && !of_column_[id] && !IsRowValue(id);
+    is_fused_[id] = At(s.node).op == LaneOp::kMul && IsFloat(TypeOf(s.node)) && uses[id] == 1 && loop_.in_body[id] &&
+                    !fixed_[id] && !of_column_[id] && !loop_.IsRowValue(id);
   }
 }
 
@@ -253,35 +253,12 @@ void Avx512Emitter::EmitSumsOfColumns(bool is_tail, int vectors) {
   vector_ = 0;
 }
 
-// How many vectors of values are needed again behind some node, at most.
-int Avx512Emitter::LiveVectors() const {
-  std::vector<int> last(graph_.nodes.size(), -1);
-  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-    if (!in_body_[i]) continue;
-    for (int o : {graph_.nodes[i].a, graph_.nodes[i].b, graph_.nodes[i].c})
-      if (o >= 0) last[static_cast<std::size_t>(o)] = static_cast<int>(i);
-  }
-  for (const LaneStore& s : graph_.stores) last[static_cast<std::size_t>(s.node)] = static_cast<int>(last.size());
-  int live = 0, most = 0;
-  std::vector<int> ends(graph_.nodes.size() + 1, 0);
-  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-    live -= ends[i];
-    const LaneNode& n = graph_.nodes[i];
-    if (!in_body_[i] || fixed_[i] || n.op == LaneOp::kConstant || n.type == ElementType::kPred ||
-        last[i] <= static_cast<int>(i))
-      continue;
-    ++live, ++ends[static_cast<std::size_t>(last[i])];
-    most = std::max(most, live);
-  }
-  return most;
-}
-
 // The processor finds more to do at once where operations wait for each other: two vectors, or more where there are
 // many operations on few values, which the registers hold.
 int Avx512Emitter::VectorsAtOnce() const {
   if (!graph_.regions.empty() || HasManyPreds()) return 1;
   if (used_count_ < kManyNodes) return kVectors;
-  const int live = LiveVectors();
+  const int live = loop_.LiveVectors(fixed_);
   return live <= kLiveInFour ? 4 : live <= kLiveInThree ? 3 : kVectors;
 }
 
@@ -384,7 +361,7 @@ void Avx512Emitter::Body(bool is_tail, int vectors) {
       }
       ++region;
     }
-    if (i >= graph_.nodes.size() || !in_body_[i] || fixed_[i] || of_column_[i] || is_fused_[i] || periodic_[i])
+    if (i >= graph_.nodes.size() || !loop_.in_body[i] || fixed_[i] || of_column_[i] || is_fused_[i] || periodic_[i])
       continue;
     UseLanesOf(id);
     for (vector_ = 0; vector_ < static_cast<std::size_t>(vectors); ++vector_) EmitNode(id);

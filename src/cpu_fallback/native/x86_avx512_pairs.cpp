@@ -71,7 +71,7 @@ bool Avx512Emitter::CanPairRows() {
       continue;
     }
     if (n.type == ElementType::kPred || n.op == LaneOp::kRow || n.op == LaneOp::kRamp || n.op == LaneOp::kGather ||
-        n.op == LaneOp::kPhi || WidthOf(n.type) > 4 || IsRowValue(i))
+        n.op == LaneOp::kPhi || WidthOf(n.type) > 4 || loop_.IsRowValue(i))
       return false;
     if (n.op == LaneOp::kLoad) {
       const LaneStream& stream = graph_.streams[n.bits & 0xffffffffu];

@@ -29,11 +29,11 @@ int Avx512Emitter::FindPeriodic() {
   int period = 0;
   std::vector<bool> repeats(graph_.nodes.size(), false);
   const auto is_known = [&](int id) {
-    return id < 0 || repeats[static_cast<std::size_t>(id)] || steps_[static_cast<std::size_t>(id)] == 0;
+    return id < 0 || repeats[static_cast<std::size_t>(id)] || loop_.steps[static_cast<std::size_t>(id)] == 0;
   };
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
     const LaneNode& n = graph_.nodes[i];
-    if (!used_[i] || steps_[i] == 0) continue;
+    if (!used_[i] || loop_.steps[i] == 0) continue;
     if (n.op == LaneOp::kLoad) {
       const int own = n.b < 0 ? PeriodOf(graph_.streams[n.bits & 0xffffffffu]) : 0;
       if (own == 0 || (period != 0 && period % own != 0 && own % period != 0)) continue;

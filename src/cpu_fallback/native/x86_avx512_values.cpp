@@ -7,51 +7,9 @@
 
 namespace krafla::cpu::native {
 
-bool Avx512Emitter::IsRowValue(std::size_t id) const {
-  const LaneNode& n = graph_.nodes[id];
-  return steps_[id] == 0 && n.op != LaneOp::kConstant && n.op != LaneOp::kUniform && n.op != LaneOp::kRow &&
-         n.op != LaneOp::kRamp;
-}
-bool Avx512Emitter::IsAlongRow(std::size_t id) const {
-  const LaneNode& n = graph_.nodes[id];
-  return n.op == LaneOp::kGather && steps_[id] != 0 && steps_[static_cast<std::size_t>(n.a)] == 1;
-}
-
-// What the body is left with: row values are there, but preds, of which a processor has few registers, and the places
-// of gathers along the row are not asked for.
-void Avx512Emitter::FindRowValues() {
-  const std::size_t count = graph_.nodes.size();
-  in_body_.assign(count, false);
-  const auto need = [&](int id) {
-    if (id >= 0) in_body_[static_cast<std::size_t>(id)] = true;
-  };
-  for (const LaneStore& s : graph_.stores) {
-    need(s.node), need(s.mask);
-    for (int p : s.parts) need(p);
-  }
-  for (const LaneFold& f : graph_.folds) need(f.node);
-  for (std::size_t i = count; i-- > 0;) {
-    const LaneNode& n = graph_.nodes[i];
-    if (!in_body_[i] || (IsRowValue(i) && n.type != ElementType::kPred)) continue;
-    if (!IsAlongRow(i)) need(n.a);
-    need(n.b), need(n.c);
-    if (n.op == LaneOp::kPhi) need(graph_.regions[n.bits].condition);
-  }
-}
-
 void Avx512Emitter::EmitRowValues() {
   const std::size_t count = graph_.nodes.size();
-  // In the order of the nodes: what row values that the body asks for, and places, are made of.
-  std::vector<bool> is_wanted(count, false);
-  for (std::size_t i = count; i-- > 0;) {
-    const LaneNode& n = graph_.nodes[i];
-    const auto want = [&](int id) {
-      if (id >= 0) is_wanted[static_cast<std::size_t>(id)] = true;
-    };
-    if (in_body_[i] && IsAlongRow(i)) want(n.a);
-    if (in_body_[i] && IsRowValue(i) && n.type != ElementType::kPred) is_wanted[i] = true;
-    if (is_wanted[i]) want(n.a), want(n.b), want(n.c);
-  }
+  const std::vector<bool> is_wanted = loop_.RowNodes();  // in the order of the nodes
   is_tail_ = false;
   vector_ = 0;
   const auto is_there = [&](std::size_t i) {
@@ -61,7 +19,7 @@ void Avx512Emitter::EmitRowValues() {
   for (std::size_t i = 0; i < count; ++i)
     if (is_wanted[i] && !is_there(i)) EmitNode(static_cast<int>(i));
   for (std::size_t i = 0; i < count; ++i) {
-    if (!in_body_[i] || !IsAlongRow(i)) continue;
+    if (!loop_.in_body[i] || !loop_.IsAlongRow(i)) continue;
     const LaneNode& n = graph_.nodes[i];
     const auto shift = static_cast<uint32_t>(std::countr_zero(static_cast<unsigned>(graph_.streams[n.bits].width)));
     const x86::Gp place = cc_.newInt64();
@@ -72,7 +30,7 @@ void Avx512Emitter::EmitRowValues() {
   }
   for (std::size_t i = 0; i < count; ++i) {
     if (!is_wanted[i] || is_there(i)) continue;
-    if (in_body_[i] && IsRowValue(i) && graph_.nodes[i].type != ElementType::kPred) fixed_[i] = true;
+    if (loop_.in_body[i] && loop_.IsRowValue(i) && graph_.nodes[i].type != ElementType::kPred) fixed_[i] = true;
     else values_[0][i].is_set = false;
   }
 }

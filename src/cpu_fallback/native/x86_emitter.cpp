@@ -39,28 +39,29 @@ bool HasAvx512For(const LaneNode& n) {
   static const bool counts_bits = Features().hasAVX512_VPOPCNTDQ();
   return n.op != LaneOp::kPopcount || counts_bits;
 }
-// There are no scatters, few conversions of 64-bit integers, and nothing that keeps the lanes behind the last element
-// from touching memory: no gathers and no loads under a mask.
+// Accesses under a mask, gathers and strided ones are of words and longer ones; a gather that goes along a row is a
+// load. There are few conversions of 64-bit integers.
 bool HasAvx2For(const LaneGraph& graph, const LaneNode& n) {
   const int width = StorageBytes(n.type);
+  const bool is_block = n.lanes > 0;
+  if (is_block && n.type != ElementType::kPred &&
+      width * static_cast<int>(std::bit_ceil(unsigned{n.lanes})) > VectorBytes(X86Target::kAvx2))
+    return false;
   switch (n.op) {
-    case LaneOp::kPopcount:
-    case LaneOp::kClz: return false;
-    case LaneOp::kGather:
     case LaneOp::kQuotient:
     case LaneOp::kScale:
     case LaneOp::kRoundToBf16:
     case LaneOp::kLookup:
-    case LaneOp::kByteToFloat:
+    case LaneOp::kByteToFloat: return false;
     case LaneOp::kFixedLoad:
-    case LaneOp::kFixedStore:
+    case LaneOp::kFixedStore: return is_block && (n.b < 0 || graph.accesses[n.bits].width >= 4);
     case LaneOp::kSpread:
     case LaneOp::kPick:
-    case LaneOp::kPut: return false;
-    case LaneOp::kLoad: return n.b < 0;
+    case LaneOp::kPut: return is_block;
+    case LaneOp::kGather: return n.b < 0 || graph.streams[n.bits].width >= 4;
+    case LaneOp::kLoad: return n.b < 0 || graph.streams[n.bits & 0xffffffffu].width >= 4;
     case LaneOp::kFloatToInt: return width == 4;
     case LaneOp::kIntToFloat: return width == 8 || StorageBytes(graph.nodes[static_cast<std::size_t>(n.a)].type) == 4;
-    case LaneOp::kSar: return width == 4 || graph.nodes[static_cast<std::size_t>(n.b)].op == LaneOp::kConstant;
     case LaneOp::kConstant:
     case LaneOp::kUniform:
     case LaneOp::kRow:
@@ -86,8 +87,11 @@ bool HasAvx2For(const LaneGraph& graph, const LaneNode& n) {
     case LaneOp::kNot:
     case LaneOp::kShl:
     case LaneOp::kShr:
+    case LaneOp::kSar:
     case LaneOp::kMulHigh:
     case LaneOp::kMulLow32:
+    case LaneOp::kPopcount:
+    case LaneOp::kClz:
     case LaneOp::kEq:
     case LaneOp::kNe:
     case LaneOp::kLt:
@@ -105,16 +109,24 @@ bool HasAvx2For(const LaneGraph& graph, const LaneNode& n) {
   }
   return false;
 }
+// Vectors that lie side by side in one, two or four steps of halving, or by three.
+bool IsPartedByAvx2(int parts) { return std::has_single_bit(static_cast<unsigned>(parts)) || parts == 3; }
 bool HasAvx2For(const LaneGraph& graph) {
-  for (const LaneStream& s : graph.streams)
-    if (s.kind == LaneStream::Kind::kStrided || s.kind == LaneStream::Kind::kInterleaved ||
-        s.kind == LaneStream::Kind::kShortRows)
-      return false;
+  for (const LaneStream& s : graph.streams) {
+    if (s.kind == LaneStream::Kind::kShortRows) return false;
+    if (s.kind == LaneStream::Kind::kStrided && s.width < 4) return false;
+    if (s.kind == LaneStream::Kind::kInterleaved && (s.width < 4 || !IsPartedByAvx2(s.stride))) return false;
+  }
   for (const LaneStore& s : graph.stores)
-    if (s.mask >= 0) return false;
+    if (s.mask >= 0 && graph.streams[static_cast<std::size_t>(s.stream)].width < 4) return false;
+  const LaneLoop loop(graph);
   const std::vector<bool> used = graph.Used();
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i)
-    if (used[i] && !HasAvx2For(graph, graph.nodes[i])) return false;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const LaneNode& n = graph.nodes[i];
+    if (!used[i]) continue;
+    if (!HasAvx2For(graph, n)) return false;
+    if (n.op == LaneOp::kGather && graph.streams[n.bits].width < 4 && !loop.IsAlongRow(i)) return false;
+  }
   return true;
 }
 
@@ -173,21 +185,25 @@ bool HasSumsFor(const LaneGraph& graph) {
 
 // Whether rows or columns can be folded in registers, in a loop that has several copies: rows by whole vectors of what
 // is folded.
-bool HasFoldsFor(const LaneGraph& graph) {
+bool HasFoldsFor(X86Target target, const LaneGraph& graph) {
   if (std::ranges::count(graph.Used(), true) > static_cast<std::ptrdiff_t>(kCopiedNodes)) return false;
   if (graph.folds_columns) return std::ranges::all_of(graph.streams, IsOfAnyColumn);
-  const int lanes = LanesOf(X86Target::kAvx512, graph);
+  const int lanes = LanesOf(target, graph);
   return std::ranges::all_of(graph.folds, [&](const LaneFold& f) {
-    return StorageBytes(graph.nodes[static_cast<std::size_t>(f.node)].type) * lanes == 64;
+    return StorageBytes(graph.nodes[static_cast<std::size_t>(f.node)].type) * lanes == VectorBytes(target);
   });
 }
 
+bool CanEmit(X86Target target, const LaneGraph& graph, const LaneNode& node) {
+  return target == X86Target::kAvx512 ? HasAvx512For(node) : HasAvx2For(graph, node);
+}
 bool CanEmit(X86Target target, const LaneGraph& graph) {
   switch (target) {
-    case X86Target::kAvx2: return !graph.adds_rows && graph.folds.empty() && HasAvx2For(graph);
+    case X86Target::kAvx2:
+      return !graph.adds_rows && (graph.folds.empty() || HasFoldsFor(target, graph)) && HasAvx2For(graph);
     case X86Target::kAvx512:
       return std::ranges::all_of(graph.nodes, HasAvx512For) && (!graph.adds_rows || HasSumsFor(graph)) &&
-             (graph.folds.empty() || HasFoldsFor(graph));
+             (graph.folds.empty() || HasFoldsFor(target, graph));
   }
   return false;
 }
@@ -199,7 +215,7 @@ int LanesOf(X86Target target, const LaneGraph& graph) {
     if (used[i]) widest = std::max(widest, StorageBytes(graph.nodes[i].type));
   for (const LaneStore& s : graph.stores)
     widest = std::max(widest, graph.streams[static_cast<std::size_t>(s.stream)].width);
-  return (target == X86Target::kAvx512 ? 64 : 32) / widest;
+  return VectorBytes(target) / widest;
 }
 
 std::vector<std::byte> Emit(X86Target target, const LaneGraph& graph) {
@@ -210,7 +226,13 @@ std::vector<std::byte> Emit(X86Target target, const LaneGraph& graph) {
   return {};
 }
 
-std::vector<std::byte> Emit(const Routine& routine) { return Assemble<RoutineEmitter>(routine); }
+std::vector<std::byte> Emit(X86Target target, const Routine& routine) {
+  switch (target) {
+    case X86Target::kAvx2: return Assemble<RoutineEmitter<Avx2Emitter>>(routine);
+    case X86Target::kAvx512: return Assemble<RoutineEmitter<Avx512Emitter>>(routine);
+  }
+  return {};
+}
 
 }  // namespace krafla::cpu::native
 

@@ -16,10 +16,9 @@ enum class X86Target : uint8_t {
   kAvx512,  // F BW CD DQ VL, and what counts bits where the processor has it
 };
 
+constexpr int VectorBytes(X86Target target) { return target == X86Target::kAvx512 ? 64 : 32; }
 // The lanes of a vector of this graph.
 int LanesOf(X86Target target, const LaneGraph& graph);
-// Whether the code takes any number of columns; else multiples of the lanes alone.
-constexpr bool TakesAnyLength(X86Target target) { return target == X86Target::kAvx512; }
 
 // Whether this processor has what the target needs.
 bool HasTarget(X86Target target);
@@ -28,10 +27,12 @@ bool HasAvx512Bf16();
 bool HasAvx512Vnni();
 // Whether the target has an operation for every node.
 bool CanEmit(X86Target target, const LaneGraph& graph);
+// The same of one, of a routine.
+bool CanEmit(X86Target target, const LaneGraph& graph, const LaneNode& node);
 
 // The machine code of a LaneFunction, position-independent; empty: the assembler refused it.
 std::vector<std::byte> Emit(X86Target target, const LaneGraph& graph);
-// The same of a RoutineCode::Function, for AVX-512.
-std::vector<std::byte> Emit(const Routine& routine);
+// The same of a RoutineCode::Function.
+std::vector<std::byte> Emit(X86Target target, const Routine& routine);
 
 }  // namespace krafla::cpu::native

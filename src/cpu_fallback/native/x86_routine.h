@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// A routine's control flow; its blocks are those of AVX-512.
+// A routine's control flow.
 #pragma once
 
+#include <type_traits>
 #include <vector>
 
 #include "cpu_fallback/native/routine.h"
+#include "cpu_fallback/native/x86_avx2.h"
 #include "cpu_fallback/native/x86_avx512.h"
 
 namespace krafla::cpu::native {
 
+// With blocks of this emitter.
+template <class BlockEmitter>
 class RoutineEmitter {
  public:
   RoutineEmitter(const Routine& routine, x86::Compiler& cc) : routine_(routine), cc_(cc) {}
@@ -16,7 +20,7 @@ class RoutineEmitter {
   void Run() {
     asmjit::FuncNode* f = cc_.addFunc(asmjit::FuncSignatureT<uint32_t, const void*>());
     f->frame().setAvxEnabled();
-    f->frame().setAvx512Enabled();
+    if (std::is_same_v<BlockEmitter, Avx512Emitter>) f->frame().setAvx512Enabled();
     f->frame().setAvxCleanup();
     run_ = cc_.newIntPtr();
     f->setArg(0, run_);
@@ -91,7 +95,7 @@ class RoutineEmitter {
   void EmitItem(const RoutineItem& i) {
     switch (i.kind) {
       case RoutineItem::Kind::kBlock:
-        Avx512Emitter(routine_.blocks[static_cast<std::size_t>(i.number)], cc_).RunBlock(bases_);
+        BlockEmitter(routine_.blocks[static_cast<std::size_t>(i.number)], cc_).RunBlock(bases_);
         return;
       case RoutineItem::Kind::kCall: return Invoke(offsetof(RoutineRun, call), &i.number);
       case RoutineItem::Kind::kCount: {

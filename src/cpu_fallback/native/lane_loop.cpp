@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu_fallback/native/lane_loop.h"
+
+#include <algorithm>
+
+namespace krafla::cpu::native {
+
+LaneLoop::LaneLoop(const LaneGraph& of) : graph(&of), steps(of.ColumnSteps()), in_body(of.nodes.size(), false) {
+  const auto need = [&](int id) {
+    if (id >= 0) in_body[static_cast<std::size_t>(id)] = true;
+  };
+  for (const LaneStore& s : of.stores) {
+    need(s.node), need(s.mask);
+    for (int p : s.parts) need(p);
+  }
+  for (const LaneFold& f : of.folds) need(f.node);
+  for (std::size_t i = of.nodes.size(); i-- > 0;) {
+    const LaneNode& n = of.nodes[i];
+    if (!in_body[i] || (IsRowValue(i) && n.type != ElementType::kPred)) continue;
+    if (!IsAlongRow(i)) need(n.a);
+    need(n.b), need(n.c);
+    if (n.op == LaneOp::kPhi) need(of.regions[n.bits].condition);
+  }
+}
+
+bool LaneLoop::IsRowValue(std::size_t id) const {
+  const LaneNode& n = graph->nodes[id];
+  return steps[id] == 0 && n.op != LaneOp::kConstant && n.op != LaneOp::kUniform && n.op != LaneOp::kRow &&
+         n.op != LaneOp::kRamp;
+}
+bool LaneLoop::IsAlongRow(std::size_t id) const {
+  const LaneNode& n = graph->nodes[id];
+  return n.op == LaneOp::kGather && steps[id] != 0 && steps[static_cast<std::size_t>(n.a)] == 1;
+}
+
+std::vector<bool> LaneLoop::RowNodes() const {
+  std::vector<bool> is_wanted(graph->nodes.size(), false);
+  const auto want = [&](int id) {
+    if (id >= 0) is_wanted[static_cast<std::size_t>(id)] = true;
+  };
+  for (std::size_t i = graph->nodes.size(); i-- > 0;) {
+    const LaneNode& n = graph->nodes[i];
+    if (in_body[i] && IsAlongRow(i)) want(n.a);
+    if (in_body[i] && IsRowValue(i) && n.type != ElementType::kPred) is_wanted[i] = true;
+    if (is_wanted[i]) want(n.a), want(n.b), want(n.c);
+  }
+  return is_wanted;
+}
+
+int LaneLoop::LiveVectors(const std::vector<bool>& fixed) const {
+  const std::vector<LaneNode>& nodes = graph->nodes;
+  std::vector<int> last(nodes.size(), -1);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (!in_body[i]) continue;
+    for (int o : {nodes[i].a, nodes[i].b, nodes[i].c})
+      if (o >= 0) last[static_cast<std::size_t>(o)] = static_cast<int>(i);
+  }
+  for (const LaneStore& s : graph->stores) last[static_cast<std::size_t>(s.node)] = static_cast<int>(last.size());
+  int live = 0, most = 0;
+  std::vector<int> ends(nodes.size() + 1, 0);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    live -= ends[i];
+    const LaneNode& n = nodes[i];
+    if (!in_body[i] || fixed[i] || n.op == LaneOp::kConstant || n.type == ElementType::kPred ||
+        last[i] <= static_cast<int>(i))
+      continue;
+    ++live, ++ends[static_cast<std::size_t>(last[i])];
+    most = std::max(most, live);
+  }
+  return most;
+}
+
+}  // namespace krafla::cpu::native
