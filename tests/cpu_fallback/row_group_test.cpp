@@ -9,6 +9,7 @@
 #include <random>
 
 #include "cpu_fallback/executor/cpu_plan.h"
+#include "cpu_fallback/native/native_code.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "passes/pipeline.h"
 #include "plan/plan_log.h"
@@ -99,7 +100,9 @@ Result<std::unique_ptr<CpuPlan>> CompileRows(std::string_view text, const plan::
   plan_options.fusion.log = log;
   plan_options.fusion.computed_operands = true;
   KRAFLA_ASSIGN(plan::ProgramPlan plan, plan::PlanProgram(std::move(verified), plan_options));
-  return CpuPlan::Create(std::move(plan), {.threads = threads});
+  // Without AVX-512 oneDNN sums in an order that depends on how many rows go together.
+  const bool own_products = !cpu::native::HasAvx512Code();
+  return CpuPlan::Create(std::move(plan), {.threads = threads, .own_products = own_products});
 }
 
 // Numbers from -2 to 2, of every type.

@@ -34,6 +34,8 @@ struct CpuKernelOptions {
   std::vector<bool> constants = {};
   // Products with quantised weights may round what they are multiplied with to eight bits (docs/ops.md).
   bool int_dot = false;
+  // Products of stored operands by this library's kernels alone, whose sums do not depend on how many rows go together.
+  bool own_products = false;
 };
 
 class CpuKernel {

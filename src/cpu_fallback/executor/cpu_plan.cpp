@@ -123,8 +123,10 @@ Result<> CpuPlan::MakeKernels(const Options& options) {
   int ready = total - static_cast<int>(missing.size());
   std::mutex one_call;
   const auto make = [&](std::size_t k) -> Result<> {
-    CpuKernelOptions kernel_options{
-        .threads = kernel_threads_, .evaluator = options.evaluator, .int_dot = options.int_dot};
+    CpuKernelOptions kernel_options{.threads = kernel_threads_,
+                                    .evaluator = options.evaluator,
+                                    .int_dot = options.int_dot,
+                                    .own_products = options.own_products};
     kernel_options.constants = constants[k];
     kernel_options.runs = std::max<int64_t>(runs[k], 1);
     // One thread runs all kernels of a block.

@@ -30,6 +30,7 @@ class CpuPlan {
     std::shared_ptr<ThreadPool> pool = nullptr;  // null: the one that all executables share
     EvaluatorOptions evaluator = {};             // its host, if any, must outlive the executable
     bool int_dot = false;                        // as CpuKernelOptions; Another's kernels are as they are
+    bool own_products = false;                   // the same
     // Told of kernels made ready, the `done`-th of `total`.
     std::function<void(int done, int total)> progress = {};
   };

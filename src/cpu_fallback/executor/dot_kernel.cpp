@@ -196,7 +196,7 @@ class DotRun final : public CpuKernel {
       writes_result_ = own_direct;
       return {};
     }
-    if (flops * static_cast<double>(options.parts) > kSmallFlops && b.k > 0) {
+    if (flops * static_cast<double>(options.parts) > kSmallFlops && b.k > 0 && !options.own_products) {
       matmul_ =
           MakeOneDnnMatmul(p, direct ? direct->strides : dense, direct ? direct->storage : b.accumulate_type, threads);
       writes_result_ = direct.has_value() && matmul_ != nullptr;

@@ -147,7 +147,41 @@ void Jobs::Add(Phase phase, Step step, double nanoseconds, int64_t scratchpad_by
   scratchpad_bytes_ = std::max(scratchpad_bytes_, scratchpad_bytes);
 }
 
-void Jobs::AddMove(Phase phase, const memory::desc& from, Place from_place, const memory::desc& to, Place to_place) {
+namespace {
+
+// oneDNN 3.7.2 copies between equal layouts as if there were no gaps in them ("jit_direct_copy", found on processors
+// without AVX-512, where kernels of convolutions stay as they are). One dimension more, of one element and another
+// stride in each, makes them different.
+void TellApart(memory::desc& from, Place& from_place, memory::desc& to, Place& to_place) {
+  const auto elements = [](const memory::desc& d) {
+    int64_t out = 1;
+    for (const memory::dim extent : d.get_dims()) out *= extent;
+    return out;
+  };
+  const auto bytes = [](const memory::desc& d) {
+    return static_cast<int64_t>(memory::data_type_size(d.get_data_type()));
+  };
+  const bool has_gaps = static_cast<int64_t>(from.get_size()) != elements(from) * bytes(from);
+  if (!has_gaps || from.get_inner_nblks() != 0 || to.get_inner_nblks() != 0 ||
+      from.get_data_type() != to.get_data_type() || from.get_strides() != to.get_strides() ||
+      from.get_ndims() == DNNL_MAX_NDIMS)
+    return;
+  const auto with_one_more = [&](memory::desc& d, Place& place, memory::dim stride) {
+    place.offset += d.get_submemory_offset() * bytes(d);
+    memory::dims dims = d.get_dims(), strides = d.get_strides();
+    dims.insert(dims.begin(), 1);
+    strides.insert(strides.begin(), stride);
+    d = memory::desc(dims, d.get_data_type(), strides);
+  };
+  const auto size = static_cast<memory::dim>(from.get_size());
+  with_one_more(from, from_place, size);
+  with_one_more(to, to_place, 2 * size);
+}
+
+}  // namespace
+
+void Jobs::AddMove(Phase phase, memory::desc from, Place from_place, memory::desc to, Place to_place) {
+  TellApart(from, from_place, to, to_place);
   const dnnl::reorder::primitive_desc d(Engine(), from, Engine(), to, UserScratchpad());
   Step step;
   step.primitive = dnnl::reorder(d);

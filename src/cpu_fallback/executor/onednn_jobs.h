@@ -66,8 +66,7 @@ class Jobs final : public OneDnnProblem {
   // Moves are made before or after the computation, which is the phase between; those to what is kept, once.
   enum class Phase : uint8_t { kKeep, kBefore, kCompute, kAfter };
   // Throws dnnl::error, as do the next two.
-  void AddMove(Phase phase, const dnnl::memory::desc& from, Place from_place, const dnnl::memory::desc& to,
-               Place to_place);
+  void AddMove(Phase phase, dnnl::memory::desc from, Place from_place, dnnl::memory::desc to, Place to_place);
   // The same in several jobs, cut along dimension `dim`, where there is much to move.
   void AddMoves(Phase phase, const dnnl::memory::desc& from, Place from_place, const dnnl::memory::desc& to,
                 Place to_place, int dim, int threads);
