@@ -38,7 +38,7 @@ Result<> TellSharding(std::string_view config, std::string_view sharding) {
   if (args.error == nullptr) return {};
   const std::string error = args.error;
   if (args.free_error != nullptr) args.free_error(&args);
-  return Internal("The function that inspects a sharding failed: {}", error);
+  return Internal("The function that inspects a sharding failed: {}.", error);
 }
 
 }  // namespace krafla::pjrt

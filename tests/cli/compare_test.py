@@ -46,11 +46,11 @@ os.execv("{krafla}", ["{krafla}"] + sys.argv[1:])
 SUM = """HloModule sum
 add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] add(a, b) }
 ENTRY main {
-  x = f32[4,5000] parameter(0)
-  n = f32[4,5000] negate(x)
+  x = f32[64,5000] parameter(0)
+  n = f32[64,5000] negate(x)
   zero = f32[] constant(0)
-  total = f32[4] reduce(n, zero), dimensions={1}, to_apply=add
-  ROOT out = f32[4] multiply(total, total)
+  total = f32[64] reduce(n, zero), dimensions={1}, to_apply=add
+  ROOT out = f32[64] multiply(total, total)
 }
 """
 

@@ -33,6 +33,7 @@ TEST(CustomCalls, BuiltIn) {
                                               "SPMDShardToFullShape",
                                               "LayoutConstraint",
                                               "annotate_device_placement",
+                                              "InspectSharding",
                                               "MoveToHost",
                                               "MoveToDevice",
                                               "xla.sdy.*",
