@@ -28,9 +28,8 @@ Value LowerF64(Builder& b, Opcode opcode, std::span<const Value> v) {
   const Value x = v[0];
   const Value zero = b.Const(Kind::kF64, 0);
   auto constant = [&](double d) { return b.Const(Kind::kF64, std::bit_cast<uint64_t>(d)); };
-  auto rounded = [&](uint32_t instruction) {
+  auto rounded = [&](Value result) {
     const Value magnitude = b.Glsl(GLSLstd450FAbs, {x}, Kind::kF64, x.width);
-    const Value result = b.Glsl(instruction, {x}, Kind::kF64, x.width);
     // GLSL.std.450 promises nothing for -0 and NaN, so zeros and large numbers are left as they are. The zero that a
     // number in (-1, 0) rounds to must be -0, which a zero times the number is.
     const Value signed_result = b.Select(b.FCompare(FCmp::kEq, result, zero), b.FMul(x, zero), result);
@@ -54,11 +53,20 @@ Value LowerF64(Builder& b, Opcode opcode, std::span<const Value> v) {
     const Value one = b.Or(b.And(bits, bits_of(uint64_t{1} << 63)), bits_of(0x3ff0000000000000u));
     return b.Select(counts, b.Bitcast(one, Kind::kF64), x);
   }
-  if (opcode == Opcode::kFloor) return rounded(GLSLstd450Floor);
-  if (opcode == Opcode::kCeil) return rounded(GLSLstd450Ceil);
-  if (opcode == Opcode::kRoundNearestEven) return rounded(GLSLstd450RoundEven);
+  // Other roundings are made of these: without AVX-512 llvmpipe's RoundEven and Trunc leave doubles from 2^24 on as
+  // they are (Mesa 26.1, found by comparing bits).
+  auto floor = [&](Value of) { return b.Glsl(GLSLstd450Floor, {of}, Kind::kF64, of.width); };
+  auto ceil = [&](Value of) { return b.Glsl(GLSLstd450Ceil, {of}, Kind::kF64, of.width); };
+  if (opcode == Opcode::kFloor) return rounded(floor(x));
+  if (opcode == Opcode::kCeil) return rounded(ceil(x));
+  if (opcode == Opcode::kRoundNearestEven) {
+    const Value below = floor(x), rest = b.FSub(x, below), half = constant(0.5);
+    const Value is_odd = b.FCompare(FCmp::kNeUnordered, b.FMul(floor(b.FMul(below, half)), constant(2.0)), below);
+    const Value goes_up = b.LOr(b.FCompare(FCmp::kGt, rest, half), b.LAnd(b.FCompare(FCmp::kEq, rest, half), is_odd));
+    return rounded(b.Select(goes_up, b.FAdd(below, constant(1.0)), below));
+  }
   if (opcode == Opcode::kRoundNearestAfz) {
-    const Value whole = rounded(GLSLstd450Trunc);
+    const Value whole = rounded(b.Select(b.FCompare(FCmp::kLt, x, zero), ceil(x), floor(x)));
     const Value rest = b.Glsl(GLSLstd450FAbs, {b.FSub(x, whole)}, Kind::kF64, x.width);
     const Value one = b.Select(b.FCompare(FCmp::kLt, x, zero), constant(-1.0), constant(1.0));
     return b.Select(b.FCompare(FCmp::kGe, rest, constant(0.5)), b.FAdd(whole, one), whole);
