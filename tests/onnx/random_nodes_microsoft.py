@@ -12,6 +12,12 @@ def byte(rng, kind, *shape):
     return ints(rng, low, low + 256, *shape, kind=kind)
 
 
+def weights(rng, kind, *shape):
+    """Of 7 bits where signed: on processors without VNNI, ONNX Runtime adds up pairs of products of an unsigned and a signed byte in
+    16 bits, which saturate beyond (its documentation: "reduce_range")."""
+    return ints(rng, -64, 65, *shape, kind=kind) if kind == np.int8 else byte(rng, kind, *shape)
+
+
 def scale(rng, *shape):
     return (rng.random(shape) * 0.05 + 0.01).astype(np.float32)
 
@@ -59,7 +65,7 @@ def IntegerProducts(rng):
     b_scale, b_zero = scale(rng, *([n] if by_column else [])), byte(rng, b, *([n] if by_column else []))
     bias = floats(rng, n)
     if op == "DynamicQuantizeMatMul":
-        return Node(op, [floats(rng, 2, m, k), byte(rng, b, k, n), b_scale, b_zero] + ([bias] if flip(rng) else []), {}, domain=DOMAIN)
+        return Node(op, [floats(rng, 2, m, k), weights(rng, b, k, n), b_scale, b_zero] + ([bias] if flip(rng) else []), {}, domain=DOMAIN)
     if op == "MatMulIntegerToFloat":
         return Node(op, [byte(rng, a, m, k), byte(rng, b, k, n), scale(rng), b_scale, byte(rng, a), b_zero] + ([bias] if flip(rng) else []), {},
                     domain=DOMAIN)
