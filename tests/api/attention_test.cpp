@@ -215,9 +215,10 @@ TEST_P(AttentionTest, AnyPosition) {
   }
 }
 
-// A step of decoding, on whatever device.
+// A step of decoding, on whatever device; on the CPU where it is work enough.
 TEST_P(AttentionTest, FewRowsAreOneKernel) {
-  for (const char* name : {"up to a position", "one row, many columns"}) {
+  for (std::string_view name : {"up to a position", "one row, many columns"}) {
+    if (name == "up to a position" && !client_->device().profile) continue;
     const auto form = std::ranges::find(AttentionForms(), name, &AttentionForm::name);
     options_.disabled.insert("host_cores");
     auto executable = Compile(ModuleOf(*form));
