@@ -96,6 +96,7 @@ const std::vector<AttentionForm>& AttentionForms() {
       {"soft cap and slope", {24, 40, 2, 2, 12}, std::string(kSoftCapAndSlope), SoftCapAndSlope},
       {"one row, many columns", {1, 902, 2, 7, 64}, std::string(kPosition), UpToPosition},
       {"few rows, odd sizes", {3, 301, 5, 1, 11}, std::string(kSoftCapAndSlope), SoftCapAndSlope},
+      {"one row, chains of columns", {1, 8300, 1, 1, 4}, std::string(kPosition), UpToPosition},
   };
   return *forms;
 }

@@ -184,8 +184,7 @@ Result<std::unique_ptr<GroupExecutable>> DeviceGroup::Compile(std::unique_ptr<Mo
     pass_options.disabled = options.disabled;
     if (const ShardingObserver& inspect = group_options.inspect_sharding) {
       pass_options.inspect_sharding = [&inspect](std::string_view config, std::string_view sharding) {
-        const bool quoted = config.size() >= 2 && config.starts_with('"');
-        return inspect(quoted ? hlo_text::Unescape(config.substr(1, config.size() - 2)) : config, sharding);
+        return inspect(hlo_text::ConfigBytes(config), sharding);
       };
     }
     KRAFLA_ASSIGN(std::optional<SpmdShardings> made, PartitionModule(*module, pass_options));

@@ -204,12 +204,19 @@ const std::byte* WeightProduct::FactorsOf(const Factors& factors, const Worker& 
                                worker.task.begin);
 }
 
-// Each vector with some columns of the task at a time, from column c on: add(c, count, vector, weights).
-template <class AddColumns>
-void WeightProduct::ForColumns(const Worker& worker, const Rows& rows, AddColumns add) const {
+// Each vector with some columns of the task at a time: add(turn, v) of all that a turn says of the columns.
+template <class Turn, class Add>
+void WeightProduct::ForColumns(const Worker& worker, const Rows& rows, const std::byte* scales, const float* zeros,
+                               Turn turn, Add add) const {
   const int64_t count = worker.task.count, columns = vectors_.count == 1 ? count : kLinesOfVectors;
   for (int64_t c = 0; c < count; c += columns)
-    for (int64_t v = 0; v < vectors_.count; ++v) add(c, std::min(columns, count - c), v, rows.first + form_.BytesOf(c));
+    for (int64_t v = 0; v < vectors_.count; ++v) {
+      turn.weights = rows.first + form_.BytesOf(c), turn.columns = std::min(columns, count - c);
+      if (scales != nullptr) turn.scales = scales + c * StorageBytes(scale_type_);
+      if (zeros != nullptr) turn.zeros = zeros + c;
+      turn.sums = worker.sums() + v * most_lines_ + c;
+      add(turn, v);
+    }
 }
 
 void WeightProduct::AddRoundedTurn(const Worker& worker, const Rows& rows) const {
@@ -222,14 +229,10 @@ void WeightProduct::AddRoundedTurn(const Worker& worker, const Rows& rows) const
   // One scale for all of the depth is multiplied with the sums.
   const std::byte* scales = group_ == depth_ ? nullptr : FactorsOf(scales_, worker, group);
   const auto* zeros = reinterpret_cast<const float*>(FactorsOf(zeros_, worker, group));
-  IntDotTurn turn{.stride = rows.stride, .ahead = rows.ahead, .rows = rows.end - rows.begin};
-  ForColumns(worker, rows, [&](int64_t c, int64_t count, int64_t v, const std::byte* weights) {
-    turn.weights = weights, turn.columns = count;
-    if (scales != nullptr) turn.scales = scales + c * StorageBytes(scale_type_);
-    if (zeros != nullptr) turn.zeros = zeros + c;
+  const IntDotTurn all{.stride = rows.stride, .ahead = rows.ahead, .rows = rows.end - rows.begin};
+  ForColumns(worker, rows, scales, zeros, all, [&](IntDotTurn& turn, int64_t v) {
     turn.codes = codes + v * depth_ + rows.begin;
     turn.step = steps[v * steps_of_vector + group * BlocksOfGroup() + block];
-    turn.sums = worker.sums() + v * most_lines_ + c;
     int_dots_[At(rows.is_upper)](form_, turn);
   });
 }
@@ -240,13 +243,9 @@ void WeightProduct::AddExactTurn(const Worker& worker, const Rows& rows) const {
   const int64_t group = rows.begin / group_;
   const std::byte* scales = FactorsOf(scales_, worker, group);
   const auto* zeros = reinterpret_cast<const float*>(FactorsOf(zeros_, worker, group));
-  WeightDotTurn turn{.stride = rows.stride, .ahead = rows.ahead, .places = rows.end - rows.begin};
-  ForColumns(worker, rows, [&](int64_t c, int64_t count, int64_t v, const std::byte* weights) {
-    turn.weights = weights, turn.columns = count;
-    if (scales != nullptr) turn.scales = scales + c * StorageBytes(scale_type_);
-    if (zeros != nullptr) turn.zeros = zeros + c;
+  const WeightDotTurn all{.stride = rows.stride, .ahead = rows.ahead, .places = rows.end - rows.begin};
+  ForColumns(worker, rows, scales, zeros, all, [&](WeightDotTurn& turn, int64_t v) {
     turn.vector = vectors + v * depth_ + rows.begin;
-    turn.sums = worker.sums() + v * most_lines_ + c;
     weight_dots_[At(rows.is_upper)](form_, turn);
   });
 }

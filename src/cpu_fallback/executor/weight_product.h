@@ -72,8 +72,9 @@ class WeightProduct {
   };
   void AddRoundedTurn(const Worker& worker, const Rows& rows) const;
   void AddExactTurn(const Worker& worker, const Rows& rows) const;
-  template <class AddColumns>
-  void ForColumns(const Worker& worker, const Rows& rows, AddColumns add) const;
+  template <class Turn, class Add>
+  void ForColumns(const Worker& worker, const Rows& rows, const std::byte* scales, const float* zeros, Turn turn,
+                  Add add) const;
   void AddRows(const Worker& worker, const std::byte* rows, int64_t stride, int64_t begin, int64_t end) const;
   void AddCodes(const Worker& worker) const;
   void AddLines(const Worker& worker) const;

@@ -23,11 +23,11 @@ LaneLoop::LaneLoop(const LaneGraph& of) : graph(&of), steps(of.ColumnSteps()), i
   }
 }
 
-bool LaneLoop::IsRowValue(std::size_t id) const {
-  const LaneNode& n = graph->nodes[id];
-  return steps[id] == 0 && n.op != LaneOp::kConstant && n.op != LaneOp::kUniform && n.op != LaneOp::kRow &&
-         n.op != LaneOp::kRamp;
+bool LaneLoop::IsThere(std::size_t id) const {
+  const LaneOp op = graph->nodes[id].op;
+  return op == LaneOp::kConstant || op == LaneOp::kUniform || op == LaneOp::kRow || op == LaneOp::kRamp;
 }
+bool LaneLoop::IsRowValue(std::size_t id) const { return steps[id] == 0 && !IsThere(id); }
 bool LaneLoop::IsAlongRow(std::size_t id) const {
   const LaneNode& n = graph->nodes[id];
   return n.op == LaneOp::kGather && steps[id] != 0 && steps[static_cast<std::size_t>(n.a)] == 1;

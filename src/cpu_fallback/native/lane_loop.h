@@ -14,6 +14,8 @@ struct LaneLoop {
   LaneLoop() = default;
   explicit LaneLoop(const LaneGraph& graph);
 
+  // There without being computed for a row.
+  bool IsThere(std::size_t id) const;
   // Computed when a row begins, of what is the same throughout it.
   bool IsRowValue(std::size_t id) const;
   // A gather whose places follow each other along the row: a load from where its first element lies.

@@ -159,12 +159,8 @@ void Avx2Emitter::StartRow() {
 void Avx2Emitter::EmitRowValues() {
   const std::size_t count = graph_.nodes.size();
   const std::vector<bool> is_wanted = loop_.RowNodes();
-  const auto is_there = [&](std::size_t i) {
-    const LaneOp op = graph_.nodes[i].op;
-    return op == LaneOp::kConstant || op == LaneOp::kUniform || op == LaneOp::kRow || op == LaneOp::kRamp;
-  };
   for (std::size_t i = 0; i < count; ++i)
-    if (is_wanted[i] && !is_there(i)) EmitNode(static_cast<int>(i));
+    if (is_wanted[i] && !loop_.IsThere(i)) EmitNode(static_cast<int>(i));
   for (std::size_t i = 0; i < count; ++i) {
     if (!loop_.in_body[i] || !loop_.IsAlongRow(i)) continue;
     const LaneNode& n = graph_.nodes[i];
@@ -176,7 +172,7 @@ void Avx2Emitter::EmitRowValues() {
     row_places_[i] = place;
   }
   for (std::size_t i = 0; i < count; ++i) {
-    if (!is_wanted[i] || is_there(i)) continue;
+    if (!is_wanted[i] || loop_.IsThere(i)) continue;
     if (loop_.in_body[i] && loop_.IsRowValue(i) && graph_.nodes[i].type != ElementType::kPred) fixed_[i] = true;
     else values_[0][i].is_set = false;
   }

@@ -313,10 +313,7 @@ Result<> WriteAttributes(Writer& writer, const Instruction& instruction) {
   const auto* loop = std::get_if<WhileAttributes>(&instruction.attributes());
   const bool written = loop != nullptr && loop->known_trip_count != hlo_text::KnownTripCount(m.backend_config);
   if (m.backend_config.empty() || written) return {};
-  std::string_view config = m.backend_config;
-  const bool quoted = config.size() >= 2 && config.starts_with('"');
-  writer.add_bytes(f::kBackendConfig,
-                   quoted ? hlo_text::Unescape(config.substr(1, config.size() - 2)) : std::string(config));
+  writer.add_bytes(f::kBackendConfig, hlo_text::ConfigBytes(m.backend_config));
   return {};
 }
 

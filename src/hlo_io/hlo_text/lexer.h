@@ -113,6 +113,11 @@ inline std::string PlainName(std::string_view name) {
   return name.find('\\') == std::string_view::npos ? std::string(name) : Unescape(name);
 }
 std::string Escape(std::string_view bytes);
+// The bytes of a backend_config as InstructionMetadata has it: of a quoted string what it stands for, else as written.
+inline std::string ConfigBytes(std::string_view config) {
+  const bool quoted = config.size() >= 2 && config.starts_with('"');
+  return quoted ? Unescape(config.substr(1, config.size() - 2)) : std::string(config);
+}
 // The text as a name that needs no quotes, as XLA makes one of a location: "a[0]['w']" is a_0___w__. Empty for "".
 std::string NameFrom(std::string_view text);
 // One of the frontend_attributes, as XLA prints it: key="value", without quotes where the value is in braces.

@@ -52,8 +52,7 @@ AttributeRef LayoutOf(TreeBuilder& b, const Shape& shape) {
 }
 
 Result<AttributeRef> ConfigOf(TreeBuilder& b, const std::string& config, bool typed) {
-  if (config.starts_with('"') && config.size() >= 2)
-    return b.Text(hlo_text::Unescape(std::string_view(config).substr(1, config.size() - 2)));
+  if (config.starts_with('"') && config.size() >= 2) return b.Text(hlo_text::ConfigBytes(config));
   if (!typed) return b.Text(config);
   AttributeRef dictionary = b.DictionaryIn(config.empty() ? "{}" : config);
   if (dictionary != nullptr) return dictionary;

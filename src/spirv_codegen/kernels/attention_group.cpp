@@ -144,13 +144,12 @@ class AttentionGroup {
       row.EmitInvariants(uint64_t{1} << (rank() + 1));
       const auto turn = [&](Value key, const Values& state) {
         ProgramLowering lowering = at(row, key);
-        Values inputs;
-        for (const plan::Reduction& r : stages[s].reductions)
-          for (int input : r.inputs)
-            inputs.push_back(lowering.Node(programs_.stages[s].results[static_cast<std::size_t>(input)]));
-        return values.Accumulate(state, inputs, 1);
+        return values.Accumulate(state, values.Inputs(programs_.stages[s], lowering), 1);
       };
-      const Values total = meet_.Meet(values, SumUp(values, turn));
+      const Value end = U(k_.scores->n);
+      const Values mine = values.is_wide() ? values.InChains(b_.LocalIndex(), end, lanes_, 1, turn)
+                                           : b_.For(b_.LocalIndex(), end, U(lanes_), values.Start(1), turn);
+      const Values total = meet_.Meet(values, mine);
       for (Value v : values.Finish(total, init)) known_.push_back(v);
     }
     ProgramLowering last = AtRow(programs_.stages.back());
@@ -162,15 +161,6 @@ class AttentionGroup {
     const Value is_first = b_.Compare(Cmp::kEq, b_.LocalIndex(), U(0));
     for (std::size_t s = 0; s < stages.size(); ++s)
       if (stages[s].scope == ReduceStage::Scope::kRow) AtRow(programs_.stages[s]).EmitStores(is_first);
-  }
-  Values SumUp(const ReductionValues& values, const std::function<Values(Value, const Values&)>& turn) {
-    const Value end = U(k_.scores->n), step = U(lanes_);
-    if (!values.is_wide()) return b_.For(b_.LocalIndex(), end, step, values.Start(1), turn);
-    const int64_t chain = int64_t{lanes_} * kSumChain;
-    return b_.For(b_.LocalIndex(), end, U(chain), values.Start(1), [&](Value first, const Values& state) {
-      const Value to = b_.Min(b_.Add(first, U(chain)), end);
-      return values.Absorb(state, b_.For(first, to, step, values.StartChain(1), turn));
-    });
   }
 
   // Lanes side by side have neighbouring columns of a slice of the keys; the slices' sums meet in shared memory.

@@ -236,12 +236,9 @@ class AttentionRows {
     out.SetParam(programs_.score_param, score);
     return out;
   }
-  Values InputsOf(std::size_t stage, ProgramLowering& lowering, int width) {
-    Values out;
-    const ReduceStage& s = k_.rows.stages[stage];
-    for (const plan::Reduction& r : s.reductions)
-      for (int input : r.inputs)
-        out.push_back(b_.Splat(lowering.Node(s.program.results[static_cast<std::size_t>(input)]), width));
+  Values InputsOf(std::size_t stage, const ReductionValues& values, ProgramLowering& lowering, int width) {
+    Values out = values.Inputs(k_.rows.stages[stage].program, lowering);
+    for (Value& v : out) v = b_.Splat(v, width);
     return out;
   }
 
@@ -297,7 +294,7 @@ class AttentionRows {
           const Values found = ScoresOf(scores, at, width);
           out = ForEach([&](std::size_t r) {
             ProgramLowering lowering = At(rows[r], at, found[r]);
-            return values.Accumulate(PartOf(out, r), InputsOf(stage, lowering, width), width);
+            return values.Accumulate(PartOf(out, r), InputsOf(stage, values, lowering, width), width);
           });
         }
         return out;
@@ -353,7 +350,7 @@ class AttentionRows {
           for (int q = 0; q < quads; ++q) {
             const Value at = b_.Add(key, U(4 * q)), score = found[static_cast<std::size_t>(q)][r];
             ProgramLowering lowering = At(first[r], at, score);
-            out = values.Accumulate(out, InputsOf(pair.before, lowering, width), width);
+            out = values.Accumulate(out, InputsOf(pair.before, values, lowering, width), width);
             ProgramLowering exponent = At(second[r], at, score);
             x.push_back(b_.Splat(exponent.Node(pair.x), width));
           }

@@ -98,10 +98,7 @@ Values RowEmitter::ReduceElements(const ReduceStage& stage, const ReduceWork& wo
   const auto accumulate = [&](Value element, const Values& s) {
     ProgramLowering lowering = base;
     lowering.SetLinear(element, p_.row_rank, p_.row_rank + p_.element_rank);
-    Values inputs;
-    for (const plan::Reduction& r : stage.reductions) {
-      for (int input : r.inputs) { inputs.push_back(lowering.Node(program.results[static_cast<std::size_t>(input)])); }
-    }
+    const Values inputs = values.Inputs(program, lowering);
     lowering.EmitStores();
     return inputs.empty() ? s : values.Accumulate(s, inputs, width);
   };
@@ -141,13 +138,8 @@ bool RowEmitter::IsLong(Value begin, Value end) const {
 
 Values RowEmitter::WalkChains(const ReduceWork& work, uint32_t step, const ReductionValues& values, int width,
                               const Turn& body) {
-  const uint32_t turn = Lanes() * step;
-  const Value first = b_.Add(work.begin, b_.Mul(Lane(), b_.U32(step))), length = b_.U32(turn * kSumChain);
-  return b_.For(first, work.end, length, values.Start(width), [&](Value at, const Values& state) {
-    const Value i = b_.Min(at, b_.Sub(work.end, b_.U32(1)));  // see kSumChain
-    const Value end = b_.Min(b_.Add(i, length), work.end);
-    return values.Absorb(state, b_.For(i, end, b_.U32(turn), values.StartChain(width), body));
-  });
+  const Value first = b_.Add(work.begin, b_.Mul(Lane(), b_.U32(step)));
+  return values.InChains(first, work.end, Lanes() * step, width, body);
 }
 
 Values RowEmitter::Walk(Value begin, Value end, uint32_t step, const Values& start, const Turn& body) {

@@ -134,6 +134,23 @@ Values ReductionValues::Accumulate(const Values& state, const Values& inputs, in
   return out;
 }
 
+Values ReductionValues::Inputs(const plan::ElementProgram& program, ProgramLowering& lowering) const {
+  Values out;
+  for (const plan::Reduction& r : reductions_)
+    for (int input : r.inputs) out.push_back(lowering.Node(program.results[static_cast<std::size_t>(input)]));
+  return out;
+}
+
+Values ReductionValues::InChains(Value first, Value end, uint32_t turn, int width,
+                                 const std::function<Values(Value element, const Values& state)>& body) const {
+  const Value length = b_.U32(turn * kSumChain);
+  return b_.For(first, end, length, Start(width), [&](Value at, const Values& state) {
+    const Value i = b_.Min(at, b_.Sub(end, b_.U32(1)));  // see kSumChain
+    const Value to = b_.Min(b_.Add(i, length), end);
+    return Absorb(state, b_.For(i, to, b_.U32(turn), StartChain(width), body));
+  });
+}
+
 Values ReductionValues::Absorb(const Values& state, const Values& chain) const {
   // The chain as a wide state, whose sums have lost nothing.
   Values full;

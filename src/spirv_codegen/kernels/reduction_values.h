@@ -4,6 +4,7 @@
 // a value, and a flag says whether there is one.
 #pragma once
 
+#include <functional>
 #include <span>
 
 #include "spirv_codegen/kernels/context.h"
@@ -25,6 +26,9 @@ class ReductionValues {
 
   bool is_wide() const { return wide_; }
 
+  // The inputs of all reductions in order: results of `program` at the element that `lowering` stands at.
+  Values Inputs(const plan::ElementProgram& program, ProgramLowering& lowering) const;
+
   // A state is a flat list of values, for loops to carry: the values of each reduction, then its flag if it has one.
   Values Start(int width) const { return StartOf(width, wide_); }
   Values StartChain(int width) const { return StartOf(width, false); }
@@ -33,6 +37,9 @@ class ReductionValues {
   Values Accumulate(const Values& state, const Values& inputs, int width) const;
   // The state with a chain combined after it.
   Values Absorb(const Values& state, const Values& chain) const;
+  // The turns from `first` to `end`, `turn` elements each, in chains of kSumChain of them.
+  Values InChains(Value first, Value end, uint32_t turn, int width,
+                  const std::function<Values(Value element, const Values& state)>& body) const;
   // The values so far, wide sums as one value each, without flags.
   Values Round(const Values& state) const;
   // Combines two states, in this order.
