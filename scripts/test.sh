@@ -42,7 +42,7 @@ results=$PWD/build/$preset/test_results.xml code=0
 rm -f "$results"
 # What passed is kept whole in the results: it names the cases that a program skipped.
 ctest --preset "$preset" --output-junit "$results" --test-output-size-passed 4000000 --test-output-size-failed 4000000 \
-  ${arguments[@]+"${arguments[@]}"} || code=1
+  --parallel "$(nproc)" ${arguments[@]+"${arguments[@]}"} || code=1
 if [ -n "$left_out" ]; then
   echo "not run: the tests that need JAX, pypjrt or ONNX, unless another Python has them: $left_out"
   [ $jax = no ] || code=1

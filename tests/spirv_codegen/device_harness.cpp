@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device_harness.h"
 
+#include <gtest/gtest.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <numeric>
 #include <spirv-tools/libspirv.hpp>
 #include <sstream>
 
@@ -95,15 +99,19 @@ class VulkanDevice : public TestDevice {
   std::string name_;
 };
 
-std::vector<std::unique_ptr<TestDevice>> OpenDevices() {
+// One driver's device, in each addressing model that it has.
+using Models = std::vector<std::unique_ptr<TestDevice>>;
+
+std::vector<Models> OpenDrivers() {
   const fs::path swiftshader = fs::path(KRAFLA_SOURCE_DIR) / ".cache/swiftshader/vk_swiftshader_icd.json";
   std::string drivers = "/usr/share/vulkan/icd.d/lvp_icd.json";
   if (fs::exists(swiftshader)) drivers += ":" + swiftshader.string();
   setenv("VK_DRIVER_FILES", drivers.c_str(), /*overwrite=*/0);
-  std::vector<std::unique_ptr<TestDevice>> out;
+  std::vector<Models> out;
   auto instance = vk::Instance::Create();
   if (!instance) return out;
   for (const vk::PhysicalDevice& physical : (*instance)->devices()) {
+    Models models;
     for (const bool addresses : {true, false}) {
       DeviceProfile profile = physical.profile;
       if (addresses && !profile.features.buffer_device_address) continue;
@@ -112,9 +120,10 @@ std::vector<std::unique_ptr<TestDevice>> OpenDevices() {
       options.cache_dir = "";
       auto device = vk::Device::Create(*instance, physical, profile, options);
       if (!device) continue;
-      out.push_back(
+      models.push_back(
           std::make_unique<VulkanDevice>(*device, profile.driver_name + (addresses ? ", addresses" : ", descriptors")));
     }
+    if (!models.empty()) out.push_back(std::move(models));
   }
   return out;
 }
@@ -164,9 +173,20 @@ std::string Disassemble(const std::vector<uint32_t>& words) {
   return text;
 }
 
-const std::vector<std::unique_ptr<TestDevice>>& Devices() {
-  static const std::vector<std::unique_ptr<TestDevice>> devices = OpenDevices();
-  return devices;
+std::vector<TestDevice*> Devices() {
+  static const std::vector<Models> drivers = OpenDrivers();
+  static std::string test;
+  static std::size_t turn = 0;
+  const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
+  const std::string name = info == nullptr ? "" : std::string(info->test_suite_name()) + "." + info->name();
+  if (name != test) {
+    test = name;
+    turn = std::accumulate(name.begin(), name.end(), std::size_t{0});
+  }
+  std::vector<TestDevice*> out;
+  for (std::size_t d = 0; d < drivers.size(); ++d) out.push_back(drivers[d][(turn + d) % drivers[d].size()].get());
+  ++turn;
+  return out;
 }
 
 }  // namespace krafla::spirv::testing

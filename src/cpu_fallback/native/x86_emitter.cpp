@@ -4,21 +4,10 @@
 #ifdef KRAFLA_HAVE_JIT
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "cpu_fallback/native/x86_avx2.h"
 #include "cpu_fallback/native/x86_avx512.h"
 #include "cpu_fallback/native/x86_routine.h"
-
-// Debian's archive is compiled for programs, and one of its objects, which writes to stderr where the assembler finds a
-// fault of its own, cannot be part of a shared library. With these functions here no linker takes it.
-ASMJIT_BEGIN_NAMESPACE
-namespace DebugUtils {
-const char* errorAsString(Error) noexcept { return ""; }
-void debugOutput(const char*) noexcept {}
-void assertionFailed(const char*, int, const char*) noexcept { std::abort(); }
-}  // namespace DebugUtils
-ASMJIT_END_NAMESPACE
 
 namespace krafla::cpu::native {
 
