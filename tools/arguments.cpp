@@ -87,6 +87,33 @@ Result<std::optional<Shape>> NpyShapeOf(const std::string& path) {
 
 }  // namespace
 
+std::vector<std::string> ShapesOfGiven(const ArgumentOptions& options, bool in_order) {
+  std::vector<std::string> out;
+  const auto add = [&](const std::string& name, const Shape& shape) {
+    if (!shape.IsArray()) return;
+    std::string sizes;
+    for (int64_t size : shape.dims()) sizes += Format("{}{}", sizes.empty() ? "" : ",", size);
+    out.push_back(name + "=" + sizes);
+  };
+  if (!options.archive.empty())
+    if (const auto archive = ArrayArchive::Open(ForDevice(options.archive, 0)))
+      for (std::size_t a = 0; a < archive->arrays().size(); ++a)
+        add(in_order ? std::to_string(a) : archive->arrays()[a].name, archive->arrays()[a].shape);
+  std::size_t unnamed = 0;
+  for (const std::string& text : options.inputs) {
+    const std::size_t at = text.starts_with('@') ? 0 : text.rfind("=@"), eq = text.find('=');
+    if (at != std::string::npos) {
+      const std::string path = ForDevice(text.substr(at == 0 ? 1 : at + 2), 0);
+      const std::string name = at == 0 ? std::to_string(unnamed++) : text.substr(0, at);
+      if (const auto held = path == "-" ? Result<std::optional<Shape>>() : NpyShapeOf(path); held && *held)
+        add(name, **held);
+    } else if (const auto stated = ParseShape(text.substr(0, eq)); stated) {
+      add(std::to_string(unnamed++), *stated);
+    }
+  }
+  return out;
+}
+
 std::string ForDevice(std::string path, int64_t device) {
   std::size_t at = path.find("{}");
   return at == path.npos ? path : path.replace(at, 2, std::to_string(device));

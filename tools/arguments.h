@@ -49,6 +49,10 @@ class GivenArguments {
   std::vector<Source> sources_;
 };
 
+// As --shape takes them, the shapes of the arrays that are given, each by its name or else its number; `in_order`:
+// those of an archive by their numbers. What cannot be read is left out: GivenArguments says so.
+std::vector<std::string> ShapesOfGiven(const ArgumentOptions& options, bool in_order);
+
 // "in_{}.npz" for device 3 is "in_3.npz".
 std::string ForDevice(std::string path, int64_t device);
 

@@ -128,6 +128,28 @@ Result<> AddRecorded(RunOptions& options) {
   return {};
 }
 
+// A module may leave sizes open, which then are those of the arrays that are given.
+Result<std::unique_ptr<Module>> LoadForArguments(const RunOptions& options) {
+  auto module = LoadModule(options.module, options.shapes);
+  if (module || options.module == "-") return module;
+  for (const bool in_order : {false, true}) {
+    std::vector<std::string> shapes = options.shapes;
+    std::string list;
+    for (const std::string& shape : ShapesOfGiven(options.arguments, in_order)) {
+      const auto is_of = [&](const std::string& s) { return s.starts_with(shape.substr(0, shape.rfind('=') + 1)); };
+      if (std::ranges::any_of(options.shapes, is_of)) continue;
+      shapes.push_back(shape);
+      list += Format(" {}", shape);
+    }
+    if (list.empty()) continue;
+    auto sized = LoadModule(options.module, shapes);
+    if (!sized) continue;
+    Remark("shapes of the arrays given:" + list);
+    return sized;
+  }
+  return module;
+}
+
 }  // namespace
 
 int Run(const RunOptions& given_options) {
@@ -136,7 +158,7 @@ int Run(const RunOptions& given_options) {
   if (!compile_options) return Fail(compile_options.error()), kUsage;
   if (auto can = CheckTunable(options.tune, options.device.selector); !can) return Fail(can.error()), kUsage;
   if (auto recorded = AddRecorded(options); !recorded) return Fail(recorded.error());
-  auto module = LoadModule(options.module, options.shapes);
+  auto module = LoadForArguments(options);
   if (!module) return Fail(module.error());
   if (options.replicas > 0) (*module)->replica_count = options.replicas;
   if (options.partitions > 0) (*module)->num_partitions = options.partitions;

@@ -19,7 +19,8 @@ KRAFLA_EXPORT_BEGIN
 namespace krafla {
 
 struct OnnxOptions {
-  // The shape of an input, by its name. Must agree with the dimensions that the model fixes.
+  // The shape of an input, by its name or, where no input is called so, its number ("0"). Must agree with the
+  // dimensions that the model fixes.
   std::map<std::string, std::vector<int64_t>> shapes;
   // Sizes of named dimensions, "batch"; for all inputs that have them.
   std::map<std::string, int64_t> dimensions;

@@ -348,16 +348,26 @@ void Importer::EmitNodes(const std::vector<Node>& nodes, Scope& scope, bool is_m
   }
 }
 
-Result<Shape> Importer::ShapeOfInput(const ValueInfo& info, std::vector<std::string>& missing) const {
+// By the input's name, or by its number where no input is called so.
+const std::vector<int64_t>* Importer::GivenShape(const std::string& name, std::size_t number) const {
+  if (auto given = options_.shapes.find(name); given != options_.shapes.end()) return &given->second;
+  const auto given = options_.shapes.find(std::to_string(number));
+  if (given == options_.shapes.end() ||
+      std::ranges::any_of(model_.graph.inputs, [&](const ValueInfo& i) { return i.name == given->first; }))
+    return nullptr;
+  return &given->second;
+}
+
+Result<Shape> Importer::ShapeOfInput(const ValueInfo& info, std::size_t number,
+                                     std::vector<std::string>& missing) const {
   if (!info.other.empty())
     return Unimplemented("The input '{}' is {}; only tensors are supported.", info.name, info.other);
   const ElementType type = ToElementType(info.type);
   if (type == ElementType::kInvalid)
     return Unimplemented("The input '{}' is of {}, which HLO does not have.", info.name, TypeName(info.type));
-  auto given = options_.shapes.find(info.name);
   std::vector<int64_t> dims;
-  if (given != options_.shapes.end()) {
-    dims = given->second;
+  if (const std::vector<int64_t>* given = GivenShape(info.name, number)) {
+    dims = *given;
     if (info.has_dims && dims.size() != info.dims.size())
       return InvalidArgument("The input '{}' has {} dimensions; the given shape has {}.", info.name, info.dims.size(),
                              dims.size());
@@ -410,12 +420,14 @@ Result<> Importer::AddInputs(Scope& scope) {
       scope.values[info.name] = std::move(value);
       continue;
     }
-    KRAFLA_ASSIGN(Shape shape, ShapeOfInput(info, missing));
+    KRAFLA_ASSIGN(Shape shape, ShapeOfInput(info, parameters.size(), missing));
     parameters.emplace_back(info.name, std::move(shape));
   }
-  for (const auto& [name, shape] : options_.shapes)
-    if (std::ranges::none_of(parameters, [&](const auto& p) { return p.first == name; }))
-      return InvalidArgument("A shape is given for '{}', which is no input of the model.", name);
+  for (const auto& [name, shape] : options_.shapes) {
+    bool is_input = false;
+    for (std::size_t p = 0; p < parameters.size(); ++p) is_input |= GivenShape(parameters[p].first, p) == &shape;
+    if (!is_input) return InvalidArgument("A shape is given for '{}', which is no input of the model.", name);
+  }
   for (const auto& [name, value] : options_.constants)
     if (std::ranges::none_of(model_.graph.inputs, [&](const ValueInfo& i) { return i.name == name; }))
       return InvalidArgument("A value is given for '{}', which is no input of the model.", name);
@@ -423,8 +435,8 @@ Result<> Importer::AddInputs(Scope& scope) {
     std::string list;
     for (const std::string& one : missing) list += (list.empty() ? "" : " ") + one;
     return InvalidArgument(
-        "The model leaves dimensions of its inputs open: {}. Import it with --shape NAME=SIZES for each of them, with a "
-        "number for every name and every '?'.",
+        "The model leaves dimensions of its inputs open: {}. Give the shape of each of them (--shape NAME=SIZES), with "
+        "a number for every name and every '?'.",
         list);
   }
   for (auto& [name, shape] : parameters) {

@@ -54,7 +54,8 @@ class Importer {
  private:
   Result<> AddInputs(Scope& scope);
   static Result<Value> KnownInput(const ValueInfo& info, const Literal& given);
-  Result<Shape> ShapeOfInput(const ValueInfo& info, std::vector<std::string>& missing) const;
+  const std::vector<int64_t>* GivenShape(const std::string& name, std::size_t number) const;
+  Result<Shape> ShapeOfInput(const ValueInfo& info, std::size_t number, std::vector<std::string>& missing) const;
   void EmitNodes(const std::vector<Node>& nodes, Scope& scope, bool is_main);
   void EmitNode(const Node& node, Scope& scope);
   std::vector<Value> RunOnValues(const Node& node, int64_t opset, std::vector<Value> (*function)(Call&),

@@ -7,6 +7,7 @@
 #include "base/work.h"
 #include "ir/element_type_cases.h"
 #include "krafla/status.h"
+#include "numerics/formats.h"
 
 namespace krafla::plan {
 
@@ -460,6 +461,24 @@ void DropUnneededNodes(ElementProgram& program) {
   const std::vector<bool> needed = NeededNodes(program);
   for (std::size_t i = 0; i < needed.size(); ++i)
     if (!needed[i]) program.nodes[i] = {.op = NodeOp::kConstant, .type = program.nodes[i].type};
+}
+
+std::optional<uint64_t> ConstantBits(const ElementProgram& program, NodeId id) {
+  const Node& n = program.nodes[static_cast<std::size_t>(id)];
+  if (n.op == NodeOp::kConstant) return n.bits;
+  if (n.op != NodeOp::kDecode) return std::nullopt;
+  const Node& code = program.nodes[static_cast<std::size_t>(n.operands[0])];
+  if (code.op != NodeOp::kConstant) return std::nullopt;
+  const auto bits = static_cast<uint16_t>(code.bits);
+  if (n.storage == ElementType::kBF16) return std::bit_cast<uint32_t>(BF16ToFloat(bits));
+  if (n.storage == ElementType::kF16) return std::bit_cast<uint32_t>(F16ToFloat(bits));
+  return std::nullopt;
+}
+
+std::optional<float> FloatConstant(const ElementProgram& program, NodeId id) {
+  const std::optional<uint64_t> bits = ConstantBits(program, id);
+  if (!bits || program.nodes[static_cast<std::size_t>(id)].type != ElementType::kF32) return std::nullopt;
+  return std::bit_cast<float>(static_cast<uint32_t>(*bits));
 }
 
 std::vector<IndexId> UsedExprs(const ElementProgram& p) {

@@ -163,6 +163,11 @@ NodeId AppendS32(ElementProgram& program, Opcode opcode, NodeId a, NodeId b);
 std::vector<bool> NeededNodes(const ElementProgram& program);
 // Puts a constant in the place of every node that is not needed; the ids of all nodes stay as they are.
 void DropUnneededNodes(ElementProgram& program);
+// The bits of a constant in the type that it is computed in: those of f16 and bf16 are nodes that decode them. Nothing
+// for any other node.
+std::optional<uint64_t> ConstantBits(const ElementProgram& program, NodeId id);
+// Of an f32, f16 or bf16.
+std::optional<float> FloatConstant(const ElementProgram& program, NodeId id);
 // The index expressions that a program evaluates: those of loads, stores and index nodes, and those inside their atoms.
 std::vector<IndexId> UsedExprs(const ElementProgram& program);
 

@@ -182,6 +182,25 @@ class InputsTest(unittest.TestCase):
         out = self.krafla("run", m, "--shape", "y=3,4", "--random", code=3)
         self.assertIn("the arguments are: 0 (x) f32[?,4], 1 (b) f32[4]", out.stderr)
 
+    def test_sizes_of_the_arrays_that_are_given(self):
+        m = self.file("open.mlir", OPEN)
+        x = self.file("x.npy", npy(range(8), "(2, 4)"))
+        b = npy([1, 1, 1, 1], "(4,)")
+        for name in ("x", "0", ""):
+            given = f"{name}=@{x}" if name else f"@{x}"
+            self.assertEqual(self.values(m, "--input", given, "--input", "b=1 1 1 1"), [[[1, 2, 3, 4], [5, 6, 7, 8]]])
+        self.assertEqual(self.values(m, "--input", "f32[1,4]=1 2 3 4", "--input", "f32[4]=1 1 1 1"), [[[2, 3, 4, 5]]])
+        for names in (("x", "b"), ("arr_0", "arr_1")):
+            with zipfile.ZipFile(self.folder / "in.npz", "w") as archive:
+                for name, array in zip(names, (x.read_bytes(), b)):
+                    archive.writestr(f"{name}.npy", array)
+            out = self.krafla("run", m, "--inputs", self.folder / "in.npz", "-d", "cpu")
+            self.assertIn("{5,6,7,8}", out.stdout)
+            self.assertIn("shapes of the arrays given:", out.stderr)
+        # What is given by --shape goes first, and what does not fit is said as before.
+        wide = self.file("wide.npy", npy(range(6), "(2, 3)"))
+        self.assertIn("f32[?,4]", self.krafla("run", m, "--input", f"@{wide}", "--input", "b=1 1 1 1", "-d", "cpu", code=3).stderr)
+
     def test_standard_input_everywhere(self):
         for command in (("run", "--random"), ("opt",), ("bench", "--iters", "1"), ("inspect",), ("explain",),
                         ("profile", "--no-roof", "--runs", "1")):

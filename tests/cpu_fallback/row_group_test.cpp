@@ -11,6 +11,7 @@
 #include "cpu_fallback/executor/cpu_plan.h"
 #include "cpu_fallback/native/native_code.h"
 #include "hlo_io/hlo_text/hlo_text.h"
+#include "numerics/formats.h"
 #include "passes/pipeline.h"
 #include "plan/plan_log.h"
 #include "plan/planner.h"
@@ -116,6 +117,7 @@ std::vector<std::vector<std::byte>> NumbersFor(const plan::ProgramPlan& plan) {
       const float number = static_cast<float>(random() % 4096) / 1024 - 2;
       uint32_t bits = shape.element_type() == ElementType::kPred ? random() % 2 : random() % 5;
       if (shape.element_type() == ElementType::kF32) bits = std::bit_cast<uint32_t>(number);
+      if (shape.element_type() == ElementType::kF16) bits = FloatToF16(number);
       if (shape.element_type() == ElementType::kBF16) bits = std::bit_cast<uint32_t>(number) >> 16;
       std::memcpy(bytes.data() + at, &bits, width);
     }
@@ -340,6 +342,56 @@ TEST(RowGroupTest, MaskedColumnsAreLeftOut) {
       ExpectSameBounded(Attention(256, 256, 1, 2, 32, type, "", Masked(256, 256, 1, 2, "GE", low)));
   // More columns than rows: the last ones are never seen.
   ExpectSameBounded(Attention(192, 512, 2, 1, 32, "bf16", "", Masked(192, 512, 2, 1, "GT", "-1e30")));
+}
+
+// Scores, the mask's constant and the softmax in a narrow type, as layers have them that compute in bf16: `wide` sums
+// in f32.
+std::string NarrowAttention(std::string_view type, std::string_view low, bool wide) {
+  constexpr std::string_view kNarrow = R"(
+  m = T[2,256] reduce(x, least), dimensions={2}, to_apply=top
+  mb = T[2,256,256] broadcast(m), dimensions={0,1}
+  d = T[2,256,256] subtract(x, mb)
+  e = T[2,256,256] exponential(d)
+  ef = f32[2,256,256] convert(e)
+  s = f32[2,256] reduce(ef, zero), dimensions={2}, to_apply=add
+  sn = T[2,256] convert(s)
+  sb = T[2,256,256] broadcast(sn), dimensions={0,1}
+  p = T[2,256,256] divide(e, sb))";
+  const std::string softmax =
+      wide ? "xf = f32[2,256,256] convert(x)" + Softmax("xf", "pf", {2, 256, 256}) + "p = T[2,256,256] convert(pf)"
+           : std::string(kNarrow);
+  std::string text = Format(R"(HloModule narrow
+{0}
+top {{ a = T[] parameter(0)  b = T[] parameter(1)  ROOT c = T[] maximum(a, b) }}
+ENTRY main {{
+  q = T[256,2,32] parameter(0)
+  k = T[256,2,32] parameter(1)
+  v = T[256,2,32] parameter(2)
+  w = T[2,256,256] dot(q, k), lhs_batch_dims={{1}}, lhs_contracting_dims={{2}}, rhs_batch_dims={{1}}, rhs_contracting_dims={{2}}
+  row = s32[256,256] iota(), iota_dimension=0
+  column = s32[256,256] iota(), iota_dimension=1
+  keep = pred[256,256] compare(row, column), direction=GE
+  keeps = pred[2,256,256] broadcast(keep), dimensions={{1,2}}
+  low = T[] constant({1})
+  lows = T[2,256,256] broadcast(low), dimensions={{}}
+  x = T[2,256,256] select(keeps, w, lows)
+  least = T[] constant(-inf)
+  zero = f32[] constant(0)
+  {2}
+  o = T[2,256,32] dot(p, v), lhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, rhs_batch_dims={{1}}, rhs_contracting_dims={{0}}
+  ROOT r = T[256,2,32] transpose(o), dimensions={{1,0,2}}
+}})",
+                            kRegions, low, softmax);
+  for (std::size_t at = text.find("T["); at != std::string::npos; at = text.find("T[", at)) text.replace(at, 1, type);
+  return text;
+}
+
+TEST(RowGroupTest, MaskedColumnsOfNarrowScoresAreLeftOut) {
+  for (const bool wide : {true, false}) {
+    for (std::string_view low : {"-inf", "-3.3895314e+38", "-1e9"})
+      ExpectSameBounded(NarrowAttention("bf16", low, wide));
+    for (std::string_view low : {"-inf", "-65504", "-1e4"}) ExpectSameBounded(NarrowAttention("f16", low, wide));
+  }
 }
 
 // Whatever the arguments are: values that are not finite, and rows whose scores are as low as the mask.

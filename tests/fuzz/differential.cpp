@@ -198,15 +198,21 @@ Result<Differential::Results> Differential::Run(Backend& backend, const Module& 
     }
   const double begin = ProcessorSeconds();
   const int64_t bytes = PeakBytes();
-  auto check_cost = [&] {
+  // `compiled`: the instructions that the passes leave, as of calls that they copy.
+  auto check_cost = [&](int64_t compiled) {
     // A driver's compiler is not ours to bound.
     if (!backend.client->device().runs_on_host_threads) return;
     const CompileBudget budget;
     const auto n = static_cast<double>(instructions);
     const double seconds = ProcessorSeconds() - begin;
     const int64_t grown = PeakBytes() - bytes;
-    if (seconds > budget_factor_ * (budget.seconds + n * budget.seconds_per_instruction))
-      costly = Format("compiling {} instructions took {} s of processor time", instructions, seconds);
+    const double allowed = budget.seconds + n * budget.seconds_per_instruction +
+                           static_cast<double>(compiled) * budget.seconds_per_compiled_instruction;
+    if (compiled > budget.compiled_instructions + instructions * budget.compiled_per_instruction)
+      costly = Format("{} instructions became {}", instructions, compiled);
+    else if (seconds > budget_factor_ * allowed)
+      costly = Format("compiling {} instructions, which became {}, took {} s of processor time", instructions, compiled,
+                      seconds);
     else if (static_cast<double>(grown) >
              budget_factor_ *
                  static_cast<double>(budget.bytes + instructions * budget.bytes_per_instruction + 64 * constants))
@@ -215,7 +221,7 @@ Result<Differential::Results> Differential::Run(Backend& backend, const Module& 
   Results out;
   if (devices == 1) {
     KRAFLA_ASSIGN(auto executable, backend.client->Compile(module.Clone(), backend.options));
-    check_cost();
+    check_cost(executable->report().instructions);
     std::vector<const Literal*> pointers;
     for (const Literal& a : arguments) pointers.push_back(&a);
     KRAFLA_ASSIGN(auto results, executable->Run(pointers));
@@ -224,7 +230,7 @@ Result<Differential::Results> Differential::Run(Backend& backend, const Module& 
   }
   DeviceGroup group(backend.client);
   KRAFLA_ASSIGN(auto executable, group.Compile(module.Clone(), backend.options));
-  check_cost();
+  check_cost(executable->report().instructions);
   for (int64_t d = 0; d < devices; ++d) {
     std::vector<Literal> own = d == 0 ? arguments : MakeArguments(module, static_cast<uint64_t>(d) + 1000);
     std::vector<const Literal*> pointers;

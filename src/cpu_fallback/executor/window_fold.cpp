@@ -52,19 +52,6 @@ Interval Inside(int64_t at, int64_t step, int64_t lo, int64_t hi, int64_t count)
   return {begin, std::clamp<int64_t>(CeilDivSigned(hi - at, step), begin, count)};
 }
 
-// The bits of a constant in the type that it is computed in: those of narrow floats are written as they are stored.
-std::optional<uint64_t> ConstantOf(const ElementProgram& program, NodeId id) {
-  const Node& n = program.nodes[At(id)];
-  if (n.op == NodeOp::kConstant) return n.bits;
-  if (n.op != NodeOp::kDecode) return std::nullopt;
-  const Node& code = program.nodes[At(n.operands[0])];
-  if (code.op != NodeOp::kConstant) return std::nullopt;
-  const auto bits = static_cast<uint16_t>(code.bits);
-  if (n.storage == ElementType::kBF16) return std::bit_cast<uint32_t>(BF16ToFloat(bits));
-  if (n.storage == ElementType::kF16) return std::bit_cast<uint32_t>(F16ToFloat(bits));
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::optional<WindowFold> WindowFold::Find(const plan::ReduceStage& stage, std::span<const int64_t> row_dims,
@@ -88,7 +75,7 @@ std::optional<WindowFold> WindowFold::Find(const plan::ReduceStage& stage, std::
     mask = select.operands[0];
     value = select.operands[1];
     const Node& outside = node(select.operands[2]);
-    const std::optional<uint64_t> bits = ConstantOf(program, select.operands[2]);
+    const std::optional<uint64_t> bits = plan::ConstantBits(program, select.operands[2]);
     if (!bits || !out.FindOutside(reduction, outside.type, *bits)) return std::nullopt;
   }
   const Node& load = node(value);
@@ -167,7 +154,7 @@ bool WindowFold::FindOutside(const plan::Reduction& r, ElementType type, uint64_
   outside_ = bits;
   const NodeId start = r.init.results.empty() ? kNoNode : r.init.results[0];
   if (start == kNoNode) return false;
-  const bool same_as_start = r.init.nodes[At(start)].type == type && ConstantOf(r.init, start) == bits;
+  const bool same_as_start = r.init.nodes[At(start)].type == type && plan::ConstantBits(r.init, start) == bits;
   switch (r.kind) {
     // The initial value takes part once; a second time makes no difference.
     case plan::Reduction::Kind::kMax:

@@ -31,17 +31,12 @@ std::size_t BoundAt(int64_t i) { return static_cast<std::size_t>(i); }
 
 const Node& NodeAt(const ElementProgram& p, NodeId id) { return p.nodes[BoundAt(id)]; }
 
-std::optional<double> FloatConstant(const Node& n) {
-  if (n.op != NodeOp::kConstant || n.type != ElementType::kF32) return std::nullopt;
-  return std::bit_cast<float>(static_cast<uint32_t>(n.bits));
-}
-
 // ---- Scores
 
 // The constant that a choice takes wherever it is decided.
 std::optional<double> Chosen(const ElementProgram& p, MaskRanges& ranges, NodeId id) {
   const Node& n = NodeAt(p, id);
-  if (n.op == NodeOp::kConstant) return FloatConstant(n);
+  if (const auto value = FloatConstant(p, id)) return value;
   if (n.op != NodeOp::kHlo || n.opcode != Opcode::kSelect) return std::nullopt;
   const std::optional<Interval> pred = ranges.Of(n.operands[0]);
   if (!pred || pred->lo != pred->hi) return std::nullopt;
@@ -53,7 +48,7 @@ std::optional<double> MaskConstant(const ElementProgram& p, NodeId id) {
   const Node& n = NodeAt(p, id);
   if (n.op != NodeOp::kHlo || n.opcode != Opcode::kSelect) return std::nullopt;
   for (NodeId side : {n.operands[1], n.operands[2]})
-    if (const auto value = FloatConstant(NodeAt(p, side))) return value;
+    if (const auto value = FloatConstant(p, side)) return value;
   return std::nullopt;
 }
 
@@ -95,11 +90,12 @@ class MaskedValues {
         return n.bits < sums_.size() && sums_[BoundAt(static_cast<int64_t>(n.bits))] ? Masked::kPositive
                                                                                      : Masked::kUnknown;
       case NodeOp::kConstant: {
-        const std::optional<double> value = FloatConstant(n);
-        if (value && std::isfinite(*value) && *value > 0) return Masked::kPositive;
-        return value && n.bits == 0 ? Masked::kZero : Masked::kUnknown;
+        if (n.type != ElementType::kF32) return Masked::kUnknown;
+        const auto value = std::bit_cast<float>(static_cast<uint32_t>(n.bits));
+        if (std::isfinite(value) && value > 0) return Masked::kPositive;
+        return n.bits == 0 ? Masked::kZero : Masked::kUnknown;
       }
-      case NodeOp::kRound: return a == Masked::kZero ? Masked::kZero : Masked::kUnknown;
+      case NodeOp::kRound: return Round(n, a);
       case NodeOp::kHlo: return n.type == ElementType::kF32 ? Hlo(n, a, b) : Masked::kUnknown;
       case NodeOp::kIndex:
       case NodeOp::kCompare:
@@ -111,6 +107,13 @@ class MaskedValues {
       case NodeOp::kReducePrecision: return Masked::kUnknown;
     }
     return Masked::kUnknown;
+  }
+  // To f16 or bf16. A sum is 1 at the least, and a difference stays far below what the exponential of is not zero.
+  Masked Round(const Node& n, Masked a) const {
+    if (a == Masked::kZero) return a;
+    if (n.storage != ElementType::kBF16 && n.storage != ElementType::kF16) return Masked::kUnknown;
+    if (a == Masked::kFar) return a;
+    return a == Masked::kPositive && NodeAt(p_, n.operands[0]).op == NodeOp::kParam ? a : Masked::kUnknown;
   }
   Masked Hlo(const Node& n, Masked a, Masked b) const {
     if (n.opcode == Opcode::kSubtract && a == Masked::kLow && b == Masked::kMaximum) return Masked::kFar;
@@ -192,9 +195,9 @@ std::optional<ColumnBounds> ColumnBoundsAt(std::span<const RowChain::Member> mem
                            stored = OnlyBinding(members[at + 1], *parts);
   if (!written || !read || !stored || !StoresOnly(members[at + 1], *stored)) return std::nullopt;
   const ElementProgram& epilogue = first->epilogue;
-  if (epilogue.stores.size() != 1 || epilogue.stores[0].mask != kNoNode ||
-      epilogue.stores[0].storage != ElementType::kF32)
-    return std::nullopt;
+  if (epilogue.stores.size() != 1 || epilogue.stores[0].mask != kNoNode) return std::nullopt;
+  const ElementType kept = epilogue.stores[0].storage;
+  if (kept != ElementType::kF32 && kept != ElementType::kBF16 && kept != ElementType::kF16) return std::nullopt;
   const int column_dim = static_cast<int>(epilogue.space.dims().size()) - 1;
   const IndexSpace::Affine column = epilogue.space.StrideAlong(epilogue.stores[0].index, column_dim);
   if (!column.affine || column.stride != 1) return std::nullopt;

@@ -2,7 +2,6 @@
 #include "plan/rows/column_limits.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "plan/reindex.h"
 #include "plan/rows/mask_ranges.h"
@@ -65,9 +64,8 @@ class LimitFinder {
  private:
   const Node& At(NodeId id) const { return p_.nodes[LimitAt(id)]; }
   bool IsLow(NodeId id) const {
-    const Node& n = At(id);
-    return n.op == NodeOp::kConstant && n.type == ElementType::kF32 &&
-           std::bit_cast<float>(static_cast<uint32_t>(n.bits)) == static_cast<float>(low_);
+    const std::optional<float> value = FloatConstant(p_, id);
+    return value && *value == static_cast<float>(low_);
   }
   bool HasColumn(NodeId id) const { return ((At(id).depends >> column_) & 1) != 0; }
 
