@@ -525,9 +525,32 @@ ENTRY main {{
     return (*executable)->result_shardings()[0];
   };
   EXPECT_EQ(shardings("84"), "{devices=[2,1,2]<=[4] last_tile_dim_replicate}");
-  // A device has half of `b`, and a quarter of `a`, which is less to bring.
-  EXPECT_EQ(shardings("88"), "{devices=[1,2,2]<=[4] last_tile_dim_replicate}");
+  EXPECT_EQ(shardings("88"), "{devices=[2,1,2]<=[4] last_tile_dim_replicate}");
   EXPECT_EQ(shardings("48"), "{devices=[1,2,2]<=[4] last_tile_dim_replicate}");
+}
+
+// Of choices that cost the same the rows of the left operand stay cut; a constraint takes dimensions that it leaves
+// open as they come.
+TEST_F(Spmd, EqualCutsOfADot) {
+  auto sharding = [&](std::string_view constraint) {
+    auto module = ParseHloText(Format(R"(HloModule m, num_partitions=4
+ENTRY main {{
+  a = f32[8,2] parameter(0), sharding={{devices=[2,2]<=[4]}}
+  b = f32[2,8] transpose(a), dimensions={{1,0}}
+  d = f32[8,8] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  ROOT r = f32[8,8] {}
+}})",
+                                      constraint),
+                               "test");
+    EXPECT_TRUE(module) << module.error().message();
+    auto executable = group_->Compile(std::move(*module), {});
+    EXPECT_TRUE(executable) << executable.error().message();
+    return (*executable)->result_shardings()[0];
+  };
+  EXPECT_EQ(sharding("negate(d)"), "{devices=[2,1,2]<=[4] last_tile_dim_replicate}");
+  EXPECT_EQ(sharding(R"(custom-call(d), custom_call_target="Sharding", backend_config="unspecified_dims=[0]",
+    sharding={devices=[1,2,2]<=[2,2]T(1,0) last_tile_dim_replicate})"),
+            "{devices=[2,2]<=[4]}");
 }
 
 // A state that is whole at the start and cut after a turn is cut all the time, in a loop within a loop too.

@@ -211,15 +211,28 @@ Result<std::optional<Sharding>> Walk::ConstraintOf(const Instruction& i) const {
   return ShardingOf(read[0], devices());
 }
 
+namespace {
+
+// The constraint that is all that reads an array.
+const Instruction* OnlyConstraint(const Instruction& i) {
+  if (i.users().size() != 1 || i.users()[0]->opcode() != Opcode::kCustomCall || !i.shape().IsArray()) return nullptr;
+  const CustomCallTarget target = CustomCallTargetOf(*i.users()[0]);
+  const bool is_one = target == CustomCallTarget::kSharding || target == CustomCallTarget::kSdyFuncResultSharding;
+  return is_one ? i.users()[0] : nullptr;
+}
+
+}  // namespace
+
 Result<std::vector<Split>> Walk::PartsWanted(const Instruction& i) const {
-  if (i.users().size() != 1 || i.users()[0]->opcode() != Opcode::kCustomCall || !i.shape().IsArray())
-    return std::vector<Split>();
-  const Instruction& user = *i.users()[0];
-  const CustomCallTarget target = CustomCallTargetOf(user);
-  if (target != CustomCallTarget::kSharding && target != CustomCallTarget::kSdyFuncResultSharding)
-    return std::vector<Split>();
-  KRAFLA_ASSIGN(std::optional<Sharding> want, ConstraintOf(user));
+  const Instruction* user = OnlyConstraint(i);
+  if (user == nullptr) return std::vector<Split>();
+  KRAFLA_ASSIGN(std::optional<Sharding> want, ConstraintOf(*user));
   return want ? std::move(want->unreduced) : std::vector<Split>();
+}
+
+std::vector<int64_t> Walk::OpenDims(const Instruction& i) {
+  const Instruction* user = OnlyConstraint(i);
+  return user == nullptr ? std::vector<int64_t>() : UnspecifiedDims(user->metadata().backend_config);
 }
 
 // A constraint is followed as far as it cuts evenly; it says nothing about results.

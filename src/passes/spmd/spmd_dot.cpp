@@ -79,16 +79,21 @@ class DotRule : public Rule {
   }
 
   void FindBetter() {
-    choices_.assign(places_, {Split()});
+    // What is cut comes first, so that of equal choices the one that cuts rows of the left operand is taken, as XLA has
+    // it.
+    choices_.assign(places_, {});
     const auto add = [&](std::size_t n, const Split& split) {
-      if (!MayCutAt(n) || std::ranges::find(choices_[n], split) != choices_[n].end()) return;
+      if (split.whole() || !MayCutAt(n) || std::ranges::find(choices_[n], split) != choices_[n].end()) return;
       choices_[n].push_back(split);
     };
     for (std::size_t side = 0; side < 2; ++side)
       for (std::size_t d = 0; d < place_[side].size(); ++d) add(place_[side][d], operands_[side].dims[d]);
     for (std::size_t d = 0; d < wishes_.cut.size(); ++d) add(d, wishes_.cut[d]);
     int64_t count = 1;
-    for (const auto& c : choices_) count *= std::ssize(c);
+    for (auto& c : choices_) {
+      c.emplace_back();
+      count *= std::ssize(c);
+    }
     if (count > kMostChoices) return;
     least_ = CostOf(best_) * 0.99;  // of equals what was found stays
     Try(Splits(places_), 0);
@@ -120,14 +125,20 @@ class DotRule : public Rule {
     Splits made(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(rank_));
     double bytes = static_cast<double>(i_.shape().byte_size());
     for (const Split& s : made) bytes /= static_cast<double>(s.count);
-    const bool wanted = !wishes_.cut.empty() && MayCut(wishes_.cut);
+    Splits wish = wishes_.cut;
+    for (const int64_t d : wishes_.open)
+      if (At(d) < wish.size() && wish[At(d)].whole()) {
+        wish[At(d)] = made[At(d)];
+        if (!MayCut(wish)) wish[At(d)] = Split();
+      }
+    const bool wanted = !wish.empty() && MayCut(wish);
     if (!along.whole() && !StaysInParts(along)) {
       const double rest = bytes * static_cast<double>(along.count - 1) / static_cast<double>(along.count);
       out += rest;  // each part summed up on one device
       for (std::size_t d = 0; wanted && d < rank_; ++d) {
         Splits scattered = made;
         scattered[d] = Combine(made[d], along);
-        if (scattered == wishes_.cut) return out;
+        if (scattered == wish) return out;
       }
       out += rest;  // and brought to all
     }
@@ -135,7 +146,7 @@ class DotRule : public Rule {
     Value value;
     value.dims = std::move(made);
     value.region = region_;
-    return out + ReshardBytes(value, wishes_.cut, devices_, bytes);
+    return out + ReshardBytes(value, wish, devices_, bytes);
   }
 
   const std::size_t rank_;

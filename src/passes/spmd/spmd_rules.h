@@ -13,8 +13,9 @@ namespace krafla::spmd {
 
 // What is wanted of a result.
 struct Wishes {
-  std::vector<Split> parts;  // a sum over the devices along these is left to who needs it
-  std::vector<Split> cut;    // how all that reads an array cuts it; empty where nobody says it, or not all alike
+  std::vector<Split> parts;   // a sum over the devices along these is left to who needs it
+  std::vector<Split> cut;     // how all that reads an array cuts it; empty where nobody says it, or not all alike
+  std::vector<int64_t> open;  // dimensions that who reads it takes as they come
 };
 
 // `operands`: arrays of one region. Nothing where the operation has no rule, or no operand is cut:

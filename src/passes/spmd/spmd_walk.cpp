@@ -114,6 +114,7 @@ Result<Value> Walk::Plain(const Instruction& i, std::vector<Value> operands, con
   Wishes wishes;
   KRAFLA_ASSIGN(wishes.parts, PartsWanted(i));
   if (const auto known = wanted.find(&i); known != wanted.end()) wishes.cut = known->second;
+  wishes.open = OpenDims(i);
   return OnBlocks(i, std::move(operands), region, wishes, emitter);
 }
 

@@ -79,6 +79,8 @@ class Walk {
   Result<std::optional<Sharding>> ConstraintOf(const Instruction& i) const;
   // Where all that is made of the instruction is a sum in parts: along which devices.
   Result<std::vector<Split>> PartsWanted(const Instruction& i) const;
+  // Dimensions that a constraint, which is all that reads the instruction, leaves open.
+  static std::vector<int64_t> OpenDims(const Instruction& i);
   Result<Value> Constrain(const Instruction& i, Value value, Emitter& emitter);
 
   // spmd_groups.cpp: values that a program wants to be cut alike (xla.sdy.ShardingGroup).
