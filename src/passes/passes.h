@@ -37,6 +37,7 @@ KRAFLA_PASS(RngExpander);
 KRAFLA_PASS(ScaledDotExpander);
 KRAFLA_PASS(ScanExpander);
 KRAFLA_PASS(ScanRecognizer);
+KRAFLA_PASS(ScannedState);
 KRAFLA_PASS(ScatterSimplifier);
 KRAFLA_PASS(SelectAndScatterExpander);
 KRAFLA_PASS(SpmdPartitioner);

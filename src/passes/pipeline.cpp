@@ -53,6 +53,7 @@ constexpr std::array kPasses = {
     PassInfo{"scaled_dot_expander", "expands scaled-dot to multiplications and a dot", ScaledDotExpander},
     PassInfo{"scan_expander", "turns scans that are more than running combinations into loops", ScanExpander},
     PassInfo{"scan_recognizer", "turns cumulative reduce-windows into scans", ScanRecognizer},
+    PassInfo{"scanned_state", "updates rows that a loop takes and puts one a turn where they lie", ScannedState},
     PassInfo{"scatter_simplifier", "turns scatters of one window into updates of a slice", ScatterSimplifier},
     PassInfo{"select_and_scatter_expander", "expands select-and-scatter to a reduce-window and a scatter",
              SelectAndScatterExpander},
@@ -124,8 +125,9 @@ constexpr auto kRepeated = std::to_array<std::string_view>({
     // With constants in place: conditions and bounds may have become known.
     "conditional_simplifier",
     "while_trip_count",
-    // Leaves state behind that nobody needs.
+    // Leave state behind that nobody needs.
     "packed_state",
+    "scanned_state",
     "while_simplifier",
     "cse",
     "dce",

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counting, slimming and moving code out of loops; known and small conditionals.
+#include "krafla/literal_util.h"
 #include "pass_harness.h"
+#include "same_results.h"
 
 namespace krafla {
 namespace {
@@ -219,6 +221,77 @@ ENTRY main { x = f32[1000,1000] parameter(0)
  ROOT r = f32[1000,1000] conditional(p, x, x), branch_computations={f, g} })");
   ASSERT_TRUE(module);
   EXPECT_EQ(Find(*module, Opcode::kConditional).size(), 1u);
+}
+
+// A scan over `turns` rows of xs[4,8,2], of which each turn writes row `pos` into its own and puts it into ys. `made`
+// makes y, what the turn computes of its row u, f32[8,2], and of xs and ys.
+std::string Scanned(std::string_view turns, std::string_view made) {
+  return Format(R"(HloModule m
+c {{ s = (s32[], f32[4,8,2], f32[4,8,2], f32[2], s32[]) parameter(0)
+ i = s32[] get-tuple-element(s), index=0
+ n = s32[] constant({0})
+ ROOT r = pred[] compare(i, n), direction=LT }}
+b {{ s = (s32[], f32[4,8,2], f32[4,8,2], f32[2], s32[]) parameter(0)
+ i = s32[] get-tuple-element(s), index=0
+ one = s32[] constant(1)
+ j = s32[] add(i, one)
+ ys = f32[4,8,2] get-tuple-element(s), index=1
+ xs = f32[4,8,2] get-tuple-element(s), index=2
+ a = f32[2] get-tuple-element(s), index=3
+ pos = s32[] get-tuple-element(s), index=4
+ zero = s32[] constant(0)
+ row = f32[1,8,2] dynamic-slice(xs, i, zero, zero), dynamic_slice_sizes={{1,8,2}}
+ x = f32[8,2] reshape(row)
+ part = f32[1,2] reshape(a)
+ u = f32[8,2] dynamic-update-slice(x, part, pos, zero)
+ {1}
+ back = f32[1,8,2] reshape(u)
+ z = f32[4,8,2] dynamic-update-slice(ys, back, i, zero, zero)
+ ROOT r = (s32[], f32[4,8,2], f32[4,8,2], f32[2], s32[]) tuple(j, z, xs, y, pos) }}
+add {{ p = f32[] parameter(0)
+ q = f32[] parameter(1)
+ ROOT r = f32[] add(p, q) }}
+ENTRY main {{ xs = f32[4,8,2] parameter(0)
+ a = f32[2] parameter(1)
+ pos = s32[] parameter(2)
+ i = s32[] constant(0)
+ f = f32[] constant(0)
+ ys = f32[4,8,2] broadcast(f), dimensions={{}}
+ t = (s32[], f32[4,8,2], f32[4,8,2], f32[2], s32[]) tuple(i, ys, xs, a, pos)
+ w = (s32[], f32[4,8,2], f32[4,8,2], f32[2], s32[]) while(t), condition=c, body=b
+ y = f32[4,8,2] get-tuple-element(w), index=1
+ e = f32[2] get-tuple-element(w), index=3
+ ROOT r = (f32[4,8,2], f32[2]) tuple(y, e) }})",
+                turns, made);
+}
+
+constexpr std::string_view kSumOfRow = "g = f32[] constant(0)\n y = f32[2] reduce(u, g), dimensions={0}, to_apply=add";
+
+TEST(ScannedState, UpdatesRowsWhereTheyLie) {
+  const std::string text = Scanned("4", kSumOfRow);
+  auto module = RunOn(text, {"scanned_state", "while_simplifier", "dce"});
+  ASSERT_TRUE(module);
+  const auto updates = Find(*module, Opcode::kDynamicUpdateSlice);
+  ASSERT_EQ(updates.size(), 1u);
+  EXPECT_EQ(updates[0]->shape().ToString(false), "f32[4,8,2]");
+  EXPECT_EQ(updates[0]->operand(1)->shape().ToString(false), "f32[1,1,2]");
+  EXPECT_EQ(Find(*module, Opcode::kWhile)[0]->shape().ToString(false), "(s32[], f32[4,8,2], f32[2], s32[])");
+  for (const int32_t at : {0, 3, 7, 9, -2}) {  // the last two are moved into the array
+    const Result<Literal> pos = LiteralUtil::CreateR0<int32_t>(at);
+    ASSERT_TRUE(pos);
+    ExpectSame(text, {"scanned_state", "while_simplifier"}, 0, &*pos);
+  }
+}
+
+TEST(ScannedState, LeavesWhatOthersSee) {
+  const auto updates = [](std::string_view turns, std::string_view made) {
+    auto module = RunOn(Scanned(turns, made), {"scanned_state", "while_simplifier", "dce"});
+    return module == nullptr ? 0 : Find(*module, Opcode::kDynamicUpdateSlice).size();
+  };
+  EXPECT_EQ(updates("3", kSumOfRow), 2u);  // the last row would stay one of xs
+  // The row as it was before, and the rows that are there already.
+  EXPECT_EQ(updates("4", "g = f32[] constant(0)\n y = f32[2] reduce(x, g), dimensions={0}, to_apply=add"), 2u);
+  EXPECT_EQ(updates("4", "g = f32[] constant(0)\n y = f32[2] reduce(ys, g), dimensions={0,1}, to_apply=add"), 2u);
 }
 
 }  // namespace

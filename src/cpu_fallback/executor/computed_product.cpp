@@ -82,6 +82,8 @@ Result<> ComputedProduct::MakeFew() {
   if (sums) {
     operand_ = std::move(*sums);
     way_ = Way::kSums;
+  } else if (MakeInMemory()) {
+    return {};
   } else {
     wish.vectors = 0, wish.neighbours = kNeighbours;
     KRAFLA_ASSIGN(operand_, ComputedOperand::Make(program_, wish));
@@ -151,8 +153,7 @@ void ComputedProduct::AddProducts(std::vector<PanelProduct>& to, int64_t lines) 
   const int64_t most = repeated_ ? MostJoined() : 1;
   for (int64_t batches = 1; batches <= most; batches *= 2) {
     const PanelProduct& product = to.emplace_back(ProductWith(lines, batches));
-    product_bytes_ =
-        std::max(product_bytes_, product.matmul ? product.matmul->scratch_bytes() : product.gemm->scratch_bytes());
+    product_bytes_ = std::max(product_bytes_, product.scratch_bytes());
   }
 }
 
@@ -174,9 +175,26 @@ ComputedProduct::PanelProduct ComputedProduct::ProductWith(int64_t lines, int64_
   else part.m = lines, part.lhs_m_stride = line_stride, part.lhs_k_stride = depth_stride;
   PanelProduct out;
   const Dims strides = {part.result_m_stride, 1};
+  if (Gemv::Takes(part)) {
+    out.gemv.emplace(part);
+    return out;
+  }
   out.matmul = MakeOneDnnMatmul(part, strides, part.accumulate_type, threads_);
   if (out.matmul == nullptr) out.gemm.emplace(part, threads_);
   return out;
+}
+
+int64_t ComputedProduct::PanelProduct::scratch_bytes() const {
+  return gemv ? gemv->scratch_bytes() : gemm ? gemm->scratch_bytes() : matmul->scratch_bytes();
+}
+
+Result<> ComputedProduct::PanelProduct::Run(const std::byte* lhs, const std::byte* rhs, std::byte* result,
+                                            ThreadPool& pool, std::byte* scratch) const {
+  if (gemv) gemv->Run(lhs, rhs, result, pool, scratch);
+  else if (gemm) gemm->Run(lhs, rhs, result, pool, scratch);
+  else if (!matmul->Run(lhs, rhs, result, pool, scratch))
+    return Internal("A matrix product that oneDNN had accepted could not be run.");
+  return {};
 }
 
 Result<> ComputedProduct::Run(std::span<std::byte* const> bindings, const std::byte* other, std::byte* result,
@@ -327,9 +345,7 @@ Result<> ComputedProduct::Multiply(const std::vector<PanelProduct>& products, co
     const PanelProduct& product = products[n - 1];
     const std::byte* lhs = is_rhs_ ? other : panel;
     const std::byte* rhs = is_rhs_ ? panel : other;
-    if (product.gemm) product.gemm->Run(lhs, rhs, result, pool, scratch);
-    else if (!product.matmul->Run(lhs, rhs, result, pool, scratch))
-      return Internal("A matrix product that oneDNN had accepted could not be run.");
+    KRAFLA_TRY(product.Run(lhs, rhs, result, pool, scratch));
     other += taken * p.m * p.lhs_m_stride * StorageBytes(vectors_.type);
     result += taken * p.m * p.result_m_stride * StorageBytes(p.accumulate_type);
     batches -= taken;

@@ -37,8 +37,13 @@ class ComputedProduct {
   };
   // A product with a panel, or a matrix, of so many lines, of a batch or of several ones.
   struct PanelProduct {
+    std::optional<Gemv> gemv;
     std::unique_ptr<OneDnnProblem> matmul;
     std::optional<Gemm> gemm;
+
+    int64_t scratch_bytes() const;
+    Result<> Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, ThreadPool& pool,
+                 std::byte* scratch) const;
   };
 
   Result<> MakeFew();
