@@ -89,6 +89,24 @@ const std::vector<Form>& Forms() {
   zero = s32[] constant(0)
   slice = f32[1,K,N] dynamic-slice(q, at, zero, zero), dynamic_slice_sizes={1,K,N}
   w = f32[K,N] reshape(slice))"},
+      {"one of many, with scales of one of many", R"(q = s8[3,K,N] parameter(1)
+  s = f32[3,N] parameter(2)
+  at = s32[] parameter(3)
+  zero = s32[] constant(0)
+  slice = s8[1,K,N] dynamic-slice(q, at, zero, zero), dynamic_slice_sizes={1,K,N}
+  codes = s8[K,N] reshape(slice)
+  c = f32[K,N] convert(codes)
+  row = f32[1,N] dynamic-slice(s, at, zero), dynamic_slice_sizes={1,N}
+  scales = f32[N] reshape(row)
+  sb = f32[K,N] broadcast(scales), dimensions={1}
+  w = f32[K,N] multiply(c, sb))"},
+      {"bf16 of one of many", R"(q = bf16[3,N,K] parameter(1)
+  at = s32[] parameter(2)
+  zero = s32[] constant(0)
+  slice = bf16[1,N,K] dynamic-slice(q, at, zero, zero), dynamic_slice_sizes={1,N,K}
+  lines = bf16[N,K] reshape(slice)
+  wide = f32[N,K] convert(lines)
+  w = f32[K,N] transpose(wide), dimensions={1,0})"},
   };
   return *forms;
 }

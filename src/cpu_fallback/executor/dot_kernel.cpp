@@ -6,6 +6,7 @@
 #include "cpu_fallback/executor/epilogue.h"
 #include "cpu_fallback/executor/iteration.h"
 #include "cpu_fallback/executor/onednn.h"
+#include "cpu_fallback/executor/operand_bases.h"
 #include "cpu_fallback/executor/table_product.h"
 #include "cpu_fallback/executor/unrolled_program.h"
 #include "cpu_fallback/executor/weight_product.h"
@@ -63,7 +64,9 @@ class DotRun final : public CpuKernel {
   static KernelResult Make(const plan::DotKernel& as_planned, const CpuKernelOptions& options) {
     auto out = std::make_unique<DotRun>();
     const bool computes = as_planned.computes_lhs() || as_planned.computes_rhs();
-    const plan::DotKernel body = computes ? as_planned : WithBatchesSplit(as_planned);
+    plan::DotKernel body = computes ? as_planned : WithBatchesSplit(as_planned);
+    if (body.computes_lhs() != body.computes_rhs())
+      out->bases_ = OperandBases::TakeOutOf(body.computes_lhs() ? body.lhs_program : body.rhs_program);
     Dims dims = body.batch;
     dims.push_back(body.m);
     dims.push_back(body.n);
@@ -79,7 +82,8 @@ class DotRun final : public CpuKernel {
     int64_t size = RoundUp(std::max(out->product_scratch_, out->epilogue_.scratch_bytes(options.threads)), 64);
     out->sums_ = size;
     if (!out->writes_result_) size += RoundUp(out->count_ * StorageBytes(body.accumulate_type), 64);
-    out->scratch_bytes_ = size;
+    out->bases_frame_ = size;
+    out->scratch_bytes_ = size + (out->bases_ ? RoundUp(out->bases_->frame_bytes(), 64) : 0);
     return out;
   }
 
@@ -106,6 +110,12 @@ class DotRun final : public CpuKernel {
   }
 
   Result<> Multiply(std::span<std::byte* const> bindings, std::byte* to, ThreadPool& pool, std::byte* scratch) const {
+    if (!bases_) return MultiplyThere(bindings, to, pool, scratch);
+    const OperandBases::Bindings all = bases_->Find(bindings, scratch + bases_frame_);
+    return MultiplyThere(all, to, pool, scratch);
+  }
+  Result<> MultiplyThere(std::span<std::byte* const> bindings, std::byte* to, ThreadPool& pool,
+                         std::byte* scratch) const {
     const std::byte* lhs = Begin(bindings, body_.lhs_binding, body_.lhs_offset, body_.lhs_type);
     const std::byte* rhs = Begin(bindings, body_.rhs_binding, body_.rhs_offset, body_.rhs_type);
     if (weights_) {
@@ -215,6 +225,7 @@ class DotRun final : public CpuKernel {
   plan::DotKernel body_;
   int64_t count_ = 0;
   Epilogue epilogue_;
+  std::optional<OperandBases> bases_;
   std::optional<WeightProduct> weights_;
   std::optional<TableProduct> table_;
   std::optional<ComputedProduct> computed_;
@@ -226,7 +237,7 @@ class DotRun final : public CpuKernel {
   std::optional<Gemm> gemm_;
   std::unique_ptr<OneDnnProblem> matmul_;
   bool writes_result_ = false;
-  int64_t product_scratch_ = 0, sums_ = 0;
+  int64_t product_scratch_ = 0, sums_ = 0, bases_frame_ = 0;
 };
 
 }  // namespace
