@@ -66,10 +66,16 @@ std::optional<std::size_t> ModulePlanner::ProductOfRows(const std::unordered_map
   std::vector<TouchedSlice> written = SlicesOf(plan_, steps.steps[s]);
   std::erase_if(written, [](const TouchedSlice& t) { return !t.written; });
   if (!open.DisturbedBy(written).empty()) return std::nullopt;
-  // Launches that became one stand where the first of them stood: what ran between them comes behind.
-  if (touched_[static_cast<std::size_t>(made)].second > times.at(product->instruction)) return std::nullopt;
-  for (std::size_t later = s + 1; later < std::min(steps.steps.size(), s + kMostStepsApart); ++later)
+  // Launches that became one stand where the first of them stood: others that read the rows may come behind, as late as
+  // the last one that did.
+  const int last = touched_[static_cast<std::size_t>(made)].second;
+  std::size_t behind = 0;
+  for (std::size_t later = s + 1; later < steps.steps.size() && behind < kMostStepsApart; ++later) {
     if (Touches(SlicesOf(plan_, steps.steps[later]), made)) return std::nullopt;
+    const auto* other = std::get_if<LaunchStep>(&steps.steps[later]);
+    const auto known = other == nullptr ? times.end() : times.find(other->instruction);
+    if (known != times.end() && known->second > last) ++behind;
+  }
   return s;
 }
 
