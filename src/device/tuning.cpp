@@ -32,6 +32,7 @@ void TuneCpuProducts(Tuning& t) {
   // What all lanes read is one read.
   t.attention.row_lanes = 8;
   t.attention.group_lanes = 0;
+  t.attention.tiles = {};
 
   t.conv.shared_tiles = {};
   t.conv.only_packed_pixels = true;
@@ -134,10 +135,17 @@ constexpr Row kRows[] = {
      [](Tuning& t) {
        t.coop.smallest_subgroup = true;
        t.coop.tiles = {{128, 128, 8, 4, 64}, {64, 64, 4, 2, 32}, {32, 32, 2, 2, 0}, {32, 32, 1, 1, 0}};
+       // Scores of a tile and sums of the result are in registers together; rows of 256 spill in all tiles.
+       t.attention.tiles = {
+           {64, 64, 8, 2, 64}, {64, 32, 8, 2, 64}, {32, 32, 4, 2, 1}, {32, 16, 4, 1, 1}, {16, 16, 2, 1, 0}};
+       t.attention.most_tile_depth = 128;
      }},
     {[](const DeviceProfile& p) { return p.vendor_id == kVendorIntel && p.limits.min_subgroup_size == 8; },
      [](Tuning& t) {
        t.coop.tiles = {{64, 64, 8, 4, 32}, {32, 32, 4, 2, 0}, {32, 32, 1, 1, 0}};
+       t.attention.tiles = {
+           {64, 64, 8, 4, 64}, {64, 32, 8, 4, 64}, {32, 32, 4, 4, 1}, {32, 16, 4, 2, 1}, {16, 16, 2, 2, 0}};
+       t.attention.most_tile_depth = 64;
        // With 32 lanes a value takes four registers, and rows spill.
        t.reduce.subgroup = t.dot.rows_subgroup = 16;
      }},

@@ -32,6 +32,14 @@ struct MatrixTile {
   bool operator==(const MatrixTile&) const = default;
 };
 
+// A workgroup's tile of attention, which its subgroups share; more of them, where there are more rows than lanes.
+struct RowTile {
+  int rows = 16, keys = 16;                     // keys: of a turn
+  int subgroup_rows = 1, subgroup_columns = 1;  // how the subgroups lie over both products
+  int64_t least_tiles = 0;                      // as in MatrixTile
+  bool operator==(const RowTile&) const = default;
+};
+
 // Sizes of workgroups are in invocations, and at most what the device allows.
 
 // How kernels read and write buffers.
@@ -120,8 +128,8 @@ struct RowsTuning {
   bool operator==(const RowsTuning&) const = default;
 };
 
-// Attention as one kernel: `attention.rows`, whose invocations take a row each, and `attention.group`, of which a
-// workgroup does.
+// Attention as one kernel: `attention.rows`, whose invocations take a row each, `attention.group`, of which a workgroup
+// does, and `attention.tiles`, of which a workgroup takes many by cooperative matrices.
 struct AttentionTuning {
   uint32_t row_lanes = 0;           // size of a workgroup of `attention.rows`; 0: none
   int64_t most_depth = 128;         // elements of a row of the queries, and of the result, at the most
@@ -133,6 +141,14 @@ struct AttentionTuning {
   uint32_t group_lanes = 256;       // size of a workgroup of `attention.group`; 0: none
   int64_t most_group_rows = 256;    // rows in all ...
   int64_t most_group_bytes = int64_t{512} << 10;  // ... and keys and values that one of them reads, at the most
+  // tiles of `attention.tiles`, in order of preference; none: no such kernel
+  std::vector<RowTile> tiles = {
+      {64, 64, 2, 2, 64}, {64, 32, 2, 2, 64}, {32, 32, 2, 1, 1}, {32, 16, 2, 1, 1}, {16, 16, 1, 1, 0}};
+  int64_t most_tile_depth = 256;  // elements of a row of the queries, and of the result, at the most
+  // Workgroups that fill the device: where tiles are fewer, three launches are faster ...
+  int64_t wanted_tiles = 48;
+  int64_t lone_keys = 2048;     // ... for more keys than this, which each workgroup goes through twice
+  uint32_t finite_lanes = 256;  // size of a workgroup of `attention.finite` before it
   bool operator==(const AttentionTuning&) const = default;
 };
 

@@ -32,6 +32,15 @@ void VisitFields(Self& x, Visitor&& v) {
   v("depth_bytes", x.depth_bytes, FieldRange{16, 256, true});
 }
 
+template <Is<RowTile> Self, typename Visitor>
+void VisitFields(Self& x, Visitor&& v) {
+  v("rows", x.rows, FieldRange{4, 256, true});
+  v("keys", x.keys, FieldRange{8, 256, true});
+  v("subgroup_rows", x.subgroup_rows, FieldRange{1, 16, true});
+  v("subgroup_columns", x.subgroup_columns, FieldRange{1, 16, true});
+  v("least_tiles", x.least_tiles, kCountRange);
+}
+
 template <Is<MemoryTuning> Self, typename Visitor>
 void VisitFields(Self& x, Visitor&& v) {
   v("words_in_pairs", x.words_in_pairs);
@@ -92,6 +101,11 @@ void VisitFields(Self& x, Visitor&& v) {
   v("group_lanes", x.group_lanes, FieldRange{0, 1024});
   v("most_group_rows", x.most_group_rows, kCountRange);
   v("most_group_bytes", x.most_group_bytes, kCountRange);
+  v("tiles", x.tiles);
+  v("most_tile_depth", x.most_tile_depth, kPositiveRange);
+  v("wanted_tiles", x.wanted_tiles, kCountRange);
+  v("lone_keys", x.lone_keys, kCountRange);
+  v("finite_lanes", x.finite_lanes, kLocalRange);
 }
 
 template <Is<RowsTuning> Self, typename Visitor>

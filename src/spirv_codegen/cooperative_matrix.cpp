@@ -49,10 +49,14 @@ Id CooperativeMatrices::MultiplyAdd(Id type, Id a, Id b, Id sum, uint32_t which_
   return b_.m.Emit(spv::Op::OpCooperativeMatrixMulAddKHR, type, words);
 }
 
+Id CooperativeMatrices::Zero(Id type, Kind component) {
+  const uint32_t zero[] = {b_.Zero(component).id};
+  return b_.m.Global(spv::Op::OpConstantComposite, zero, /*has_type=*/true, type);
+}
+
 Id CooperativeMatrices::ZeroVariable(Id type, Kind component) {
   const Id variable = b_.m.FunctionVariable(b_.m.Pointer(spv::StorageClass::Function, type));
-  const uint32_t zero[] = {b_.Zero(component).id};
-  Write(variable, b_.m.Global(spv::Op::OpConstantComposite, zero, /*has_type=*/true, type));
+  Write(variable, Zero(type, component));
   return variable;
 }
 

@@ -24,6 +24,7 @@ class CooperativeMatrices {
   Id MultiplyAdd(Id type, Id a, Id b, Id sum, uint32_t which_signed);
 
   // Sums that change in loops live in variables: drivers know these better than phis.
+  Id Zero(Id type, Kind component);
   Id ZeroVariable(Id type, Kind component);
   Id Read(Id type, Id variable);
   void Write(Id variable, Id matrix);

@@ -34,7 +34,10 @@ TEST(Tuning, RowsByClassAndVendor) {
   DeviceProfile small = testing::LoadProfile("intel_xe2");
   small.limits.min_subgroup_size = 8;
   EXPECT_EQ(TuningFor(small).coop.tiles[0], (MatrixTile{64, 64, 8, 4, 32}));
+  EXPECT_EQ(TuningFor(small).attention.tiles[0], (RowTile{64, 64, 8, 4, 64}));
   amd.coop = intel.coop = {};
+  intel.attention.tiles = gpu.attention.tiles;
+  intel.attention.most_tile_depth = gpu.attention.most_tile_depth;
   EXPECT_EQ(amd, gpu);
   EXPECT_EQ(intel, gpu);
 

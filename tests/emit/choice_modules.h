@@ -121,6 +121,37 @@ inline std::string Lu(int64_t n) {
                 n);
 }
 
+// Of `heads` heads, causal or not.
+inline std::string Attention(const std::string& type, int rows, int keys, int heads, int depth, bool causal = false) {
+  return Format(R"(max {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }}
+add {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }}
+ENTRY e {{
+  q = {0}[{1},{2},{4}] parameter(0)
+  k = {0}[{1},{3},{4}] parameter(1)
+  v = {0}[{1},{3},{4}] parameter(2)
+  w = f32[{1},{2},{3}] dot(q, k), lhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, rhs_batch_dims={{0}}, rhs_contracting_dims={{2}}
+  row = s32[{1},{2},{3}] iota(), iota_dimension=1
+  column = s32[{1},{2},{3}] iota(), iota_dimension=2
+  keep = pred[{1},{2},{3}] compare(row, column), direction=GE
+  low = f32[] constant(-1e30)
+  lows = f32[{1},{2},{3}] broadcast(low), dimensions={{}}
+  masked = f32[{1},{2},{3}] select(keep, w, lows)
+  inf = f32[] constant(-inf)
+  zero = f32[] constant(0)
+  x = f32[{1},{2},{3}] copy({5})
+  m = f32[{1},{2}] reduce(x, inf), dimensions={{2}}, to_apply=max
+  mb = f32[{1},{2},{3}] broadcast(m), dimensions={{0,1}}
+  y = f32[{1},{2},{3}] subtract(x, mb)
+  e = f32[{1},{2},{3}] exponential(y)
+  s = f32[{1},{2}] reduce(e, zero), dimensions={{2}}, to_apply=add
+  sb = f32[{1},{2},{3}] broadcast(s), dimensions={{0,1}}
+  p = f32[{1},{2},{3}] divide(e, sb)
+  ph = {0}[{1},{2},{3}] convert(p)
+  ROOT o = {0}[{1},{2},{4}] dot(ph, v), lhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, rhs_batch_dims={{0}}, rhs_contracting_dims={{1}}
+}})",
+                type, heads, rows, keys, depth, causal ? "masked" : "w");
+}
+
 inline std::string Elementwise(int64_t count) {
   return Format(R"(ENTRY e {{
   a = f32[{0}] parameter(0)

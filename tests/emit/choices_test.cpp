@@ -28,12 +28,16 @@ const DeviceProfile& ProfileOf(const std::string& name) {
   return loaded[name] = profile ? *profile : DeviceProfile();
 }
 
+// Attention is one kernel in it, whatever the device takes.
 Result<plan::ProgramPlan> PlanOf(const std::string& text) {
   KRAFLA_ASSIGN(std::unique_ptr<krafla::Module> module, ParseHloText("HloModule m\n" + text, "choices"));
   KRAFLA_TRY(Verify(*module));
   KRAFLA_TRY(RunPipeline(*module));
   KRAFLA_ASSIGN(VerifiedModule verified, VerifiedModule::Make(std::move(module)));
-  return plan::PlanProgram(std::move(verified), {});
+  plan::PlanOptions options;
+  options.row_groups.enabled = true;
+  options.row_groups.takes_attention = [](const plan::KernelPlan&) { return true; };
+  return plan::PlanProgram(std::move(verified), options);
 }
 
 // The one kernel of a module, for a device.
@@ -194,6 +198,62 @@ const std::vector<Row>& Rows() {
            {"amd_rdna3 intel_xe2 nvidia_ada", "dot.tile 64 (32 x 32)"},
            {"lavapipe", "dot.panel 8"},
            {"swiftshader", "The kernel needs float64, which SwiftShader Device (Subzero) lacks."},
+       }},
+      {"attention of f16, a prompt of 4096",
+       Attention("f16", 4096, 4096, 14, 64, true),
+       {
+           {"min_vulkan11",
+            "Attention is no kernel of its own: rows: no invocation takes a row on this device; "
+            "group: 57344 rows, more than 256; "
+            "tiles: the device has none."},
+           {"amd_rdna3 intel_xe2", "attention.finite 256, attention.tiles 256 (64 x 64)"},
+           {"nvidia_ada", "attention.finite 256, attention.tiles 128 (64 x 64)"},
+           {"lavapipe swiftshader", "attention.finite 8, attention.keys 64, attention.values 64, attention.rows 8"},
+       }},
+      {"attention of bf16, 197 patches",
+       Attention("bf16", 197, 197, 16, 64),
+       {
+           {"min_vulkan11",
+            "Attention is no kernel of its own: rows: no invocation takes a row on this device; "
+            "group: 3152 rows, more than 256; "
+            "tiles: the device has none."},
+           {"amd_rdna3 intel_xe2", "attention.tiles 256 (64 x 64)"},
+           {"nvidia_ada", "attention.tiles 128 (64 x 64)"},
+           {"lavapipe swiftshader", "attention.keys 64, attention.values 64, attention.rows 8"},
+       }},
+      {"attention of f16, rows of 128",
+       Attention("f16", 512, 512, 32, 128),
+       {
+           {"min_vulkan11",
+            "Attention is no kernel of its own: rows: no invocation takes a row on this device; "
+            "group: 16384 rows, more than 256; "
+            "tiles: the device has none."},
+           {"amd_rdna3 intel_xe2", "attention.tiles 256 (64 x 64)"},
+           {"nvidia_ada", "attention.tiles 128 (64 x 32)"},
+           {"lavapipe swiftshader", "attention.keys 64, attention.values 64, attention.rows 8"},
+       }},
+      {"attention of f16, 64 rows of one head and 16384 keys",
+       Attention("f16", 64, 16384, 8, 64),
+       {
+           {"min_vulkan11",
+            "Attention is no kernel of its own: rows: no invocation takes a row on this device; "
+            "group: 512 rows, more than 256; "
+            "tiles: the device has none."},
+           {"amd_rdna3 intel_xe2 nvidia_ada",
+            "Attention is no kernel of its own: rows: no invocation takes a row on this device; "
+            "group: 512 rows, more than 256; "
+            "tiles: 16 workgroups would go through 16384 keys."},
+           {"lavapipe swiftshader", "attention.keys 64, attention.values 64, attention.rows 8"},
+       }},
+      {"attention of f16, a token",
+       Attention("f16", 1, 1024, 14, 64),
+       {
+           {"min_vulkan11", "attention.group 128"},
+           {"amd_rdna3 intel_xe2 nvidia_ada", "attention.group 256"},
+           {"lavapipe swiftshader",
+            "Attention is no kernel of its own: rows: 1 rows share keys and values, fewer than the 4 that fill the lanes; "
+            "group: no workgroup takes a row on this device; "
+            "tiles: no workgroup takes a tile of rows on this device."},
        }},
       {"convolution of f32, features last",
        Convolution("f32", 56, 64, 64, true),

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 
-#include "spirv/unified1/GLSL.std.450.h"
+#include "spirv_codegen/kernels/attention_limits.h"
+#include "spirv_codegen/kernels/attention_tiles.h"
 #include "spirv_codegen/kernels/variant.h"
 
 namespace krafla::spirv {
@@ -93,36 +93,21 @@ std::optional<ExponentialSum> FindExponentialSum(const AttentionKernel& kernel, 
   return std::nullopt;
 }
 
-Result<EmittedDispatch> EmitFiniteFlags(KernelWriter& w, const AttentionKernel& kernel, uint32_t local) {
-  Builder& b = w.b;
-  const int values = kernel.product->rhs_binding, flags = static_cast<int>(w.plan.bindings.size());
-  const auto u = [&](int64_t v) { return b.U32(static_cast<uint32_t>(v)); };
-  const int64_t elements = w.buffers.element_count(values), whole = elements / 4 * 4;
-  const Value me = b.Add(b.Mul(b.WorkgroupId(0), u(local)), b.LocalIndex());
-  const auto is_finite = [&](Value at, int width) {
-    const Value v = LoadOperand(b, w.buffers, values, kernel.product->rhs_type, {ElementType::kF32, false}, at, width);
-    const Value magnitude = b.Glsl(GLSLstd450FAbs, {v}, Kind::kF32, width);
-    return b.All(b.FCompare(FCmp::kLe, magnitude, b.Splat(b.F32(std::numeric_limits<float>::max()), width)));
-  };
-  Value good = u(1);
-  if (whole > 0)
-    good = b.For(b.Mul(me, u(4)), u(whole), u(int64_t{4} * kFiniteFlags), {good},
-                 [&](Value at, const Values& so_far) -> Values {
-                   return {b.Select(is_finite(b.Min(at, u(whole - 4)), 4), so_far[0], u(0))};
-                 })[0];
-  for (int64_t e = whole; e < elements; ++e) good = b.Select(is_finite(u(e), 1), good, u(0));
-  w.buffers.StoreWords(flags, me, good);
-  return EmittedDispatch{0, {kFiniteFlags / local, 1, 1}, {}};
-}
-
 bool IsOneSubgroup(const Target& target, uint32_t lanes) {
   return lanes > 1 && FixedSubgroupSize(target.profile, lanes) == lanes;
 }
 
 namespace {
 
-Refusal RefusesRows(const AttentionKernel& k, const Target& target) {
-  const AttentionTuning& tuning = target.tuning.attention;
+struct AttentionCase {
+  const plan::KernelPlan& plan;
+  const AttentionKernel& k;
+  const Target& target;
+};
+
+Refusal RefusesRows(const AttentionCase& c) {
+  const AttentionKernel& k = c.k;
+  const AttentionTuning& tuning = c.target.tuning.attention;
   if (tuning.row_lanes == 0) return "no invocation takes a row on this device";
   if (k.scores->m < tuning.least_rows)
     return Format("{} rows share keys and values, fewer than the {} that fill the lanes", k.scores->m,
@@ -137,9 +122,10 @@ uint32_t GroupLanes(const Target& target) {
   return std::bit_floor(WorkgroupSize(target.profile, target.tuning.attention.group_lanes));
 }
 
-Refusal RefusesGroup(const AttentionKernel& k, const Target& target) {
-  const AttentionTuning& tuning = target.tuning.attention;
-  const uint32_t lanes = GroupLanes(target);
+Refusal RefusesGroup(const AttentionCase& c) {
+  const AttentionKernel& k = c.k;
+  const AttentionTuning& tuning = c.target.tuning.attention;
+  const uint32_t lanes = GroupLanes(c.target);
   if (lanes == 0) return "no workgroup takes a row on this device";
   if (const int64_t rows = Product(k.scores->batch) * k.scores->m; rows > tuning.most_group_rows)
     return Format("{} rows, more than {}", rows, tuning.most_group_rows);
@@ -151,62 +137,104 @@ Refusal RefusesGroup(const AttentionKernel& k, const Target& target) {
   const int64_t columns = k.product->n % 4 == 0 ? k.product->n / 4 : k.product->n;
   if (columns == 0 || columns > lanes) return Format("{} columns for {} lanes", k.product->n, lanes);
   if (const int64_t shared = SharedBytesOfAttentionGroup(k, lanes);
-      shared > int64_t{target.profile.limits.max_shared_memory_bytes})
+      shared > int64_t{c.target.profile.limits.max_shared_memory_bytes})
     return Format("{} bytes for a workgroup to share, more than the device has", shared);
   return std::nullopt;
 }
 
-Result<EmittedProgram> EmitByRows(const plan::KernelPlan& plan, const AttentionKernel& k,
-                                  const AttentionPrograms& programs, const Target& target) {
+Refusal RefusesTiles(const AttentionCase& c) {
+  std::string reason;
+  if (ChooseAttentionTile(c.k, c.target, reason)) return std::nullopt;
+  return reason;
+}
+
+std::string ReasonFor(const AttentionCase& c, const std::string& refused) {
+  return Format("{} x {} scores of {}{}{}", c.k.scores->m, c.k.scores->n, c.k.scores->k, refused.empty() ? "" : "; ",
+                refused);
+}
+
+// Of kernels with limits: adds the dispatch that looks whether the values are finite, and its buffer. `lanes`: of its
+// workgroups.
+Result<> AddFiniteFlags(const AttentionCase& c, uint32_t lanes, bool by_workgroups, std::vector<BufferDesc>& scratch,
+                        EmittedProgram& out) {
+  if (!c.k.limits) return {};
+  scratch.push_back({kFiniteFlags, 4, true});
+  out.scratch_bytes.push_back(kFiniteFlags * 4);
+  KernelWriter w(c.plan, c.target, scratch);
+  KRAFLA_ASSIGN(EmittedDispatch dispatch, EmitFiniteFlags(w, c.k, lanes, by_workgroups));
+  dispatch.share = 1.0 / static_cast<double>(std::max<int64_t>(c.k.scores->m, 1));
+  AddKernel(out, w, std::move(dispatch), lanes, 0, "attention.finite");
+  scratch.back().written = false;
+  return {};
+}
+
+Result<EmittedProgram> EmitByRows(const AttentionCase& c, std::string refused) {
+  const Target& target = c.target;
   EmittedProgram out;
   // What all lanes read is read word by word: a word is spread over the lanes as it is loaded.
   Tuning in_words = target.tuning;
   in_words.memory.words_in_pairs = false;
   std::vector<BufferDesc> scratch;
-  if (k.limits) {
-    scratch.push_back({kFiniteFlags, 4, true});
-    out.scratch_bytes.push_back(kFiniteFlags * 4);
-    const uint32_t local = std::min(kFiniteFlags, WorkgroupSize(target.profile, target.tuning.attention.row_lanes));
-    KernelWriter first(plan, target, scratch);
-    KRAFLA_ASSIGN(EmittedDispatch dispatch, EmitFiniteFlags(first, k, local));
-    dispatch.share = 1.0 / static_cast<double>(std::max<int64_t>(k.scores->m, 1));
-    AddKernel(out, first, std::move(dispatch), local, 0, "attention.finite");
-    scratch.back().written = false;
-  }
-  KRAFLA_ASSIGN(const AttentionKernel wide, WidenAttention(plan, k, target, scratch, out));
-  KernelWriter w(plan, target.profile, in_words, scratch);
-  KRAFLA_ASSIGN(EmittedDispatch dispatch, EmitAttentionRows(w, wide, programs, target));
   const uint32_t lanes = WorkgroupSize(target.profile, target.tuning.attention.row_lanes);
+  KRAFLA_TRY(AddFiniteFlags(c, std::min(kFiniteFlags, lanes), /*by_workgroups=*/false, scratch, out));
+  KRAFLA_ASSIGN(const AttentionKernel wide, WidenAttention(c.plan, c.k, target, scratch, out));
+  KernelWriter w(c.plan, target.profile, in_words, scratch);
+  KRAFLA_ASSIGN(EmittedDispatch dispatch, EmitAttentionRows(w, wide, AttentionPrograms(c.plan, c.k), target));
   AddKernel(out, w, std::move(dispatch), lanes, IsOneSubgroup(target, lanes) ? lanes : 0, "attention.rows",
-            Format("{} x {} scores of {}", k.scores->m, k.scores->n, k.scores->k));
+            ReasonFor(c, refused));
   return out;
 }
 
-Result<EmittedProgram> EmitByGroups(const plan::KernelPlan& plan, const AttentionKernel& k,
-                                    const AttentionPrograms& programs, const Target& target) {
+Result<EmittedProgram> EmitByGroups(const AttentionCase& c, std::string refused) {
   EmittedProgram out;
-  const uint32_t lanes = GroupLanes(target), size = FixedSubgroupSize(target.profile);
+  const uint32_t lanes = GroupLanes(c.target), size = FixedSubgroupSize(c.target.profile);
   const uint32_t subgroup = size != 0 && lanes % size == 0 ? size : 0;
-  KernelWriter w(plan, target);
-  KRAFLA_ASSIGN(EmittedDispatch dispatch, EmitAttentionGroup(w, k, programs, target, lanes, subgroup));
-  AddKernel(out, w, std::move(dispatch), lanes, subgroup, "attention.group",
-            Format("{} x {} scores of {}", k.scores->m, k.scores->n, k.scores->k));
+  KernelWriter w(c.plan, c.target);
+  KRAFLA_ASSIGN(EmittedDispatch dispatch,
+                EmitAttentionGroup(w, c.k, AttentionPrograms(c.plan, c.k), c.target, lanes, subgroup));
+  AddKernel(out, w, std::move(dispatch), lanes, subgroup, "attention.group", ReasonFor(c, refused));
   return out;
 }
+
+Result<EmittedProgram> EmitByTiles(const AttentionCase& c, std::string refused) {
+  const auto tile = ChooseAttentionTile(c.k, c.target, refused);
+  KRAFLA_CHECK(tile.has_value());
+  EmittedProgram out;
+  std::vector<BufferDesc> scratch;
+  const uint32_t lanes = std::bit_floor(WorkgroupSize(c.target.profile, c.target.tuning.attention.finite_lanes));
+  KRAFLA_TRY(AddFiniteFlags(c, lanes, /*by_workgroups=*/true, scratch, out));
+  KernelWriter w(c.plan, c.target, scratch);
+  KRAFLA_ASSIGN(EmittedDispatch dispatch, EmitAttentionTiles(w, c.k, AttentionPrograms(c.plan, c.k), c.target, *tile));
+  AddKernel(out, w, std::move(dispatch), tile->local(), tile->subgroup, "attention.tiles",
+            Format("{} x {} blocks of {} x {} x {} matrices", tile->rows, tile->keys, tile->shape.m, tile->shape.n,
+                   tile->shape.k));
+  out.kernels.back().uses_cooperative_matrix = true;
+  return out;
+}
+
+// In order of preference. What none of them takes is three launches.
+constexpr Variant<AttentionCase, Result<EmittedProgram>> kAttentionVariants[] = {
+    {"rows", RefusesRows, EmitByRows},
+    {"group", RefusesGroup, EmitByGroups},
+    {"tiles", RefusesTiles, EmitByTiles},
+};
 
 }  // namespace
 
-Result<> CanEmitAttention(const plan::KernelPlan&, const AttentionKernel& k, const Target& target) {
+Result<> CanEmitAttention(const plan::KernelPlan& plan, const AttentionKernel& k, const Target& target) {
   if (k.scores->k == 0 || k.scores->n == 0) return Unimplemented("There are no keys.");
-  const Refusal rows = RefusesRows(k, target), group = rows ? RefusesGroup(k, target) : std::nullopt;
-  if (rows && group) return Unimplemented("Attention is no kernel of its own: {}; {}.", *rows, *group);
-  return {};
+  std::string refused;
+  for (const auto& variant : kAttentionVariants) {
+    const Refusal why = variant.refuses({plan, k, target});
+    if (!why) return {};
+    refused += Format("{}{}: {}", refused.empty() ? "" : "; ", variant.name, *why);
+  }
+  return Unimplemented("Attention is no kernel of its own: {}.", refused);
 }
 
 Result<EmittedProgram> EmitAttention(const plan::KernelPlan& plan, const AttentionKernel& k, const Target& target) {
   KRAFLA_TRY(CanEmitAttention(plan, k, target));
-  const AttentionPrograms programs(plan, k);
-  return RefusesRows(k, target) ? EmitByGroups(plan, k, programs, target) : EmitByRows(plan, k, programs, target);
+  return MakeFirst(kAttentionVariants, AttentionCase{plan, k, target});
 }
 
 }  // namespace krafla::spirv

@@ -31,11 +31,6 @@ struct ExponentialSum {
 std::optional<ExponentialSum> FindExponentialSum(const plan::AttentionKernel& kernel,
                                                  const AttentionPrograms& programs);
 
-// Of kernels with limits: whether the values of the product are finite, to the words of the buffer behind the bindings,
-// each 1 or 0. Workgroups of `local` invocations, a divisor of the number of words.
-inline constexpr uint32_t kFiniteFlags = 64;
-Result<EmittedDispatch> EmitFiniteFlags(KernelWriter& w, const plan::AttentionKernel& kernel, uint32_t local);
-
 // The attention with keys and values in scratch, where they are narrow and many rows read them: adds the dispatches
 // that put them there, and the buffers.
 Result<plan::AttentionKernel> WidenAttention(const plan::KernelPlan& plan, const plan::AttentionKernel& kernel,

@@ -3,7 +3,7 @@
 // the values: each weight is then computed as the program says, from results that are known.
 
 #include "base/checked_math.h"
-#include "spirv_codegen/kernels/attention.h"
+#include "spirv_codegen/kernels/attention_limits.h"
 #include "spirv_codegen/kernels/exponential_sum.h"
 #include "spirv_codegen/kernels/wide_sum.h"
 
@@ -90,8 +90,7 @@ class AttentionRows {
     }
   }
 
-  // The same over the columns that a mask leaves the workgroup's rows; over all of them, if some value is not finite,
-  // or if it then turns out that a row's largest score is as low as what is masked.
+  // The same over the columns that a mask leaves the workgroup's rows, where those suffice.
   void ReduceWithin() {
     // Of all rows of the workgroup, in a way that compilers see to be the same in all lanes. llvmpipe makes a coroutine
     // of a kernel with barriers, and computes anew behind each what was computed before it: subgroups do without.
@@ -110,64 +109,21 @@ class AttentionRows {
         return {join(so_far[0], b_.LoadShared(exchange_, Kind::kU32, 1, b_.Min(lane, U(lanes_ - 1))))};
       })[0];
     };
-    const auto least = [&](Value x, Value y) { return b_.SMin(x, y); };
-    const auto largest = [&](Value x, Value y) { return b_.SMax(x, y); };
-    Value begin, end;  // of this invocation's rows
-    for (const Row& row : rows_) {
-      ProgramLowering lowering(b_, w_.buffers, k_.limits->program);
-      lowering.SetLinear(batch_, 0, rank());
-      lowering.SetIter(rank(), row.number);
-      Value row_begin, row_end;
-      const auto& results = k_.limits->program.results;
-      for (std::size_t i = 0; i < results.size(); ++i) {
-        const Value limit = b_.Bitcast(lowering.Node(results[i]), Kind::kU32);
-        if (i < static_cast<std::size_t>(k_.limits->ends)) row_end = row_end ? least(row_end, limit) : limit;
-        else row_begin = row_begin ? largest(row_begin, limit) : limit;
-      }
-      if (row_end) end = end ? largest(end, row_end) : row_end;
-      if (row_begin) begin = begin ? least(begin, row_begin) : row_begin;
-    }
-    const int64_t step = int64_t{quads_} * 4;
-    const auto within = [&](Value v) { return b_.SMin(b_.SMax(v, U(0)), U(whole_)); };
-    const Value all_finite = ReadFlags();
-    if (begin) {
-      const Value first = b_.Mul(b_.UDiv(within(joined(begin, least)), U(step)), U(step));
-      begin_ = b_.Select(all_finite, first, begin_);
-    }
-    if (end) {
-      const Value last = within(joined(end, largest));
-      end_ = b_.Select(all_finite, b_.Mul(b_.UDiv(b_.Add(last, U(step - 1)), U(step)), U(step)), end_);
-    }
-    // A turn more than once only where the columns within the limits do not suffice.
-    Values state = {U(1), begin_, end_};
-    state.resize(3 + rows_.size() * static_cast<std::size_t>(programs_.score_param), b_.Zero(Kind::kF32));
-    state = b_.While(
-        state, [&](const Values& s) { return b_.Compare(Cmp::kNe, s[0], U(0)); },
-        [&](const Values& s) {
-          begin_ = s[1], end_ = s[2];
-          Value fails = U(0);
-          Values known;
-          for (Row& row : rows_) row.known.clear();
-          Reduce();
-          for (const Row& row : rows_) {
-            const Value is_low = b_.FCompare(FCmp::kLe, row.known[0], b_.F32(static_cast<float>(k_.limits->least)));
-            fails = b_.Select(is_low, U(1), fails);
-            known.insert(known.end(), row.known.begin(), row.known.end());
-          }
-          const Value is_part = b_.LOr(b_.Compare(Cmp::kNe, s[1], U(0)), b_.Compare(Cmp::kNe, s[2], U(whole_)));
-          const Value any = joined(fails, [&](Value x, Value y) { return b_.Or(x, y); });
-          const Value again = b_.Select(is_part, any, U(0));
-          const Value goes_on = b_.Compare(Cmp::kNe, again, U(0));
-          Values next = {again, b_.Select(goes_on, U(0), s[1]), b_.Select(goes_on, U(whole_), s[2])};
-          next.insert(next.end(), known.begin(), known.end());
-          return next;
-        });
-    begin_ = state[1], end_ = state[2];
-    const auto count = static_cast<std::size_t>(programs_.score_param);
-    for (std::size_t r = 0; r < rows_.size(); ++r) {
-      const auto first = state.begin() + static_cast<std::ptrdiff_t>(3 + r * count);
-      rows_[r].known.assign(first, first + static_cast<std::ptrdiff_t>(count));
-    }
+    ColumnRange mine;
+    for (const Row& row : rows_) mine = BothOf(b_, mine, LimitsOfRow(w_, k_, batch_, row.number));
+    const ColumnWalk walk{.step = int64_t{quads_} * 4,
+                          .whole = whole_,
+                          .rows = rows_.size(),
+                          .joined = joined,
+                          .reduce = [&](const ColumnRange& columns) {
+                            begin_ = columns.begin, end_ = columns.end;
+                            for (Row& row : rows_) row.known.clear();
+                            Reduce();
+                            return ForEach([&](std::size_t r) { return rows_[r].known; });
+                          }};
+    const WalkedColumns walked = ReduceWithinLimits(w_, k_, walk, mine, ReadFlags());
+    begin_ = walked.columns.begin, end_ = walked.columns.end;
+    for (std::size_t r = 0; r < rows_.size(); ++r) rows_[r].known = PartOf(walked.known, r);
   }
   // Whether all values are finite, as the dispatch before has found.
   Value ReadFlags() {
@@ -402,14 +358,13 @@ class AttentionRows {
         rows_[r].known.push_back(v);
     }
   }
-  // The sum as the program has it: with the row's h.
+  // The sum as the program has it.
   Value SumOf(const ExponentialSum& pair, const Row& row, std::span<const Value> state) {
     ProgramLowering lowering(b_, w_.buffers, programs_.stages[pair.sum]);
     lowering.SetLinear(batch_, 0, rank());
     lowering.SetIter(rank(), row.number);
     for (std::size_t i = 0; i < row.known.size(); ++i) lowering.SetParam(static_cast<int>(i), row.known[i]);
-    const Value correction = Exponential(b_, b_.FSub(state[0], lowering.Node(pair.h)));
-    return b_.FMul(RoundWide(b_, {state[1], state[2]}), correction);
+    return FinishExponentials(b_, state, lowering.Node(pair.h));
   }
 
   // ---- The second product.

@@ -85,7 +85,7 @@ DepthWalk::Strides CoopOperand::Strides() const {
 void CoopOperand::Prepare(Value id, Value line0) {
   const int64_t chunks = part_.depth / ChunkElements(), groups = part_.lines / PieceLines();
   // Neighbouring invocations read 64 bytes that lie together, of one line or across lines.
-  const int64_t beside = across_ ? std::min<int64_t>(groups, std::max(64 / (run_ * part_.element_bytes), 1)) : 1;
+  const int64_t beside = across_ ? std::gcd(groups, int64_t{std::max(64 / (run_ * part_.element_bytes), 1)}) : 1;
   const int64_t count = chunks * groups, local = part_.local;
   // An invocation's pieces lie as far from each other as they do in all others.
   const bool even = local % (beside * chunks) == 0 && (count % local == 0 || count < local);

@@ -21,6 +21,13 @@ struct CoopTileOptions {
   uint32_t local() const { return static_cast<uint32_t>(subgroup_rows * subgroup_columns) * subgroup; }
 };
 
+// The size of subgroups that share a matrix; 0: it is not known.
+uint32_t CoopSubgroup(const Target& target);
+// The device's best shape for operands stored as `a` and `b`, where it is faster with matrices, or they are asked for;
+// nullopt, with a reason: none.
+std::optional<CooperativeMatrixShape> ChooseCoopShape(ElementType a, ElementType b, ElementType accumulate,
+                                                      const Target& target, std::string& reason);
+
 // The shape and the tile for operands stored as `a` and `b`; nullopt, with a reason: not this way.
 std::optional<CoopTileOptions> ChooseCoopTile(const TileProblem& problem, ElementType a, ElementType b,
                                               const Target& target, std::string& reason);

@@ -38,4 +38,18 @@ Values AbsorbExponentials(Builder& b, std::span<const Value> all, std::span<cons
   return {most, sum.high, sum.low};
 }
 
+Values MeetExponentials(Builder& b, std::span<const Value> all, std::span<const Value> other) {
+  const Value most = LargerNumber(b, all[0], other[0]);
+  const auto at_most = [&](std::span<const Value> s) {
+    const Value change = Exponential(b, b.FSub(s[0], most));
+    return WideSum{b.FMul(s[1], change), b.FMul(s[2], change)};
+  };
+  const WideSum sum = MergeWide(b, at_most(all), at_most(other));
+  return {most, sum.high, sum.low};
+}
+
+Value FinishExponentials(Builder& b, std::span<const Value> all, Value h) {
+  return b.FMul(RoundWide(b, {all[1], all[2]}), Exponential(b, b.FSub(all[0], h)));
+}
+
 }  // namespace krafla::spirv

@@ -18,5 +18,9 @@ Value LeastFinite(Builder& b);
 Values AddExponentials(Builder& b, std::span<const Value> chain, std::span<const Value> x);
 // All so far (c, and a sum with what it has lost, wide_sum.h), and a chain behind it.
 Values AbsorbExponentials(Builder& b, std::span<const Value> all, std::span<const Value> chain);
+// Of two lanes all so far, as both of them have it.
+Values MeetExponentials(Builder& b, std::span<const Value> all, std::span<const Value> other);
+// The sum of exp(x - h).
+Value FinishExponentials(Builder& b, std::span<const Value> all, Value h);
 
 }  // namespace krafla::spirv
