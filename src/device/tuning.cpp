@@ -147,7 +147,7 @@ constexpr Row kRows[] = {
            {64, 64, 8, 4, 64}, {64, 32, 8, 4, 64}, {32, 32, 4, 4, 1}, {32, 16, 4, 2, 1}, {16, 16, 2, 2, 0}};
        t.attention.most_tile_depth = 64;
        // With 32 lanes a value takes four registers, and rows spill.
-       t.reduce.subgroup = t.dot.rows_subgroup = 16;
+       t.reduce.subgroup = t.dot.rows_subgroup = t.attention.group_subgroup = 16;
      }},
     // Compilers of Mesa find the addresses of matrices that are the same in every turn only where they were needed
     // before the loop; and NVIDIA's keeps sums that begin as zeros in registers apart, and moves all of them in every

@@ -139,6 +139,7 @@ struct AttentionTuning {
   int64_t keys_at_once = 4;         // keys of a turn
   int64_t widen_rows = 64;          // rows that read narrow keys and values, from which on these are converted before
   uint32_t group_lanes = 256;       // size of a workgroup of `attention.group`; 0: none
+  uint32_t group_subgroup = 0;      // size of its subgroups; 0: as the device has them
   int64_t most_group_rows = 256;    // rows in all ...
   int64_t most_group_bytes = int64_t{512} << 10;  // ... and keys and values that one of them reads, at the most
   // tiles of `attention.tiles`, in order of preference; none: no such kernel

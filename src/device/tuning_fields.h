@@ -99,6 +99,7 @@ void VisitFields(Self& x, Visitor&& v) {
   v("keys_at_once", x.keys_at_once, FieldRange{4, 64, true});
   v("widen_rows", x.widen_rows, kPositiveRange);
   v("group_lanes", x.group_lanes, FieldRange{0, 1024});
+  v("group_subgroup", x.group_subgroup, FieldRange{0, 128});
   v("most_group_rows", x.most_group_rows, kCountRange);
   v("most_group_bytes", x.most_group_bytes, kCountRange);
   v("tiles", x.tiles);

@@ -187,7 +187,8 @@ Result<EmittedProgram> EmitByRows(const AttentionCase& c, std::string refused) {
 
 Result<EmittedProgram> EmitByGroups(const AttentionCase& c, std::string refused) {
   EmittedProgram out;
-  const uint32_t lanes = GroupLanes(c.target), size = FixedSubgroupSize(c.target.profile);
+  const uint32_t lanes = GroupLanes(c.target),
+                 size = FixedSubgroupSize(c.target.profile, c.target.tuning.attention.group_subgroup);
   const uint32_t subgroup = size != 0 && lanes % size == 0 ? size : 0;
   KernelWriter w(c.plan, c.target);
   KRAFLA_ASSIGN(EmittedDispatch dispatch,
