@@ -85,7 +85,7 @@ TEST(ArgExtremum, FindsTheFirst) {
 TEST(ArgExtremum, LoopRefusesNansAlone) {
   const auto largest = cpu::FindArgExtremumRows(true, ElementType::kF32, ElementType::kS32);
   ASSERT_NE(largest, nullptr);
-  for (std::size_t n : {1u, 5u, 16u, 37u, 64u}) {
+  for (std::size_t n : {1u, 5u, 16u, 37u, 64u, 200u}) {
     std::vector<float> values(n, 1.0f);
     std::vector<int32_t> places(n);
     for (std::size_t i = 0; i < n; ++i) places[i] = static_cast<int32_t>(i);
@@ -101,6 +101,60 @@ TEST(ArgExtremum, LoopRefusesNansAlone) {
       EXPECT_EQ(value, 7);
       EXPECT_EQ(place, 3);
       values[at] = 1;
+    }
+  }
+}
+
+// Of equal values the least index wins, in whatever order indices lie, and so may the pair that is there already.
+template <class Index>
+void ExpectLeastIndex(ElementType type, int64_t n, double before, Index before_at) {
+  const auto smallest = cpu::FindArgExtremumRows(false, ElementType::kF64, type);
+  ASSERT_NE(smallest, nullptr);
+  std::vector<double> values;
+  std::vector<Index> places;
+  double value = before, want = before;
+  Index at = before_at, want_at = before_at;
+  for (int64_t i = 0; i < n; ++i) {
+    values.push_back(static_cast<double>((i * 5 + 3) % 7));
+    places.push_back(static_cast<Index>(n - i));
+    if (values.back() < want || (values.back() == want && places.back() < want_at)) want_at = places.back();
+    want = std::min(want, values.back());
+  }
+  ASSERT_TRUE(smallest(values.data(), places.data(), n, &value, &at));
+  EXPECT_EQ(value, want) << n << " from " << before;
+  EXPECT_EQ(at, want_at) << n << " from " << before;
+}
+TEST(ArgExtremum, LeastIndexWins) {
+  for (int64_t n : {3, 31, 32, 33, 95, 300})
+    for (double before : {9.0, 0.0, -1.0})
+      for (int at : {0, 1000}) {
+        ExpectLeastIndex<int32_t>(ElementType::kS32, n, before, at);
+        ExpectLeastIndex<int64_t>(ElementType::kS64, n, before, at);
+      }
+}
+
+// Which of two zeros an extremum is depends on the order, and somebody may read it.
+TEST(ArgExtremum, LoopRefusesZerosOfBothSigns) {
+  const auto smallest = cpu::FindArgExtremumRows(false, ElementType::kF32, ElementType::kS32);
+  ASSERT_NE(smallest, nullptr);
+  for (std::size_t n : {2u, 16u, 37u, 64u, 200u}) {
+    std::vector<int32_t> places(n);
+    for (std::size_t i = 0; i < n; ++i) places[i] = static_cast<int32_t>(i);
+    for (float zero : {0.0f, -0.0f}) {
+      std::vector<float> values(n, 1.0f);
+      values[1] = zero;
+      float value = INFINITY;
+      int32_t place = 0;
+      ASSERT_TRUE(smallest(values.data(), places.data(), static_cast<int64_t>(n), &value, &place)) << n;
+      EXPECT_EQ(place, 1);
+      EXPECT_EQ(std::signbit(value), std::signbit(zero)) << n;
+      value = -zero, place = 7;
+      EXPECT_FALSE(smallest(values.data(), places.data(), static_cast<int64_t>(n), &value, &place)) << n;
+      values[n - 1] = -zero, value = INFINITY;
+      EXPECT_EQ(smallest(values.data(), places.data(), static_cast<int64_t>(n), &value, &place), n == 2) << n;
+      values[0] = -1, value = INFINITY;
+      EXPECT_TRUE(smallest(values.data(), places.data(), static_cast<int64_t>(n), &value, &place)) << n;
+      EXPECT_EQ(value, -1);
     }
   }
 }

@@ -191,9 +191,7 @@ bool IsLeftToTheInterpreter(const Case& c) {
 // What only AVX-512 has.
 bool IsLeftByAvx2(const Case& c) {
   const BlockKey& k = c.key;
-  if (k.op == NodeOp::kConvert)
-    return (IsFloat(k.operand) && IsIntegral(k.type) && StorageBytes(k.type) == 8) ||
-           (k.type == ElementType::kF32 && IsIntegral(k.operand) && StorageBytes(k.operand) == 8);
+  if (k.op == NodeOp::kConvert) return IsFloat(k.operand) && IsIntegral(k.type) && StorageBytes(k.type) == 8;
   return k.op == NodeOp::kHlo &&
          (k.opcode == Opcode::kClz || (k.opcode == Opcode::kShiftRightArithmetic && StorageBytes(k.type) == 8));
 }

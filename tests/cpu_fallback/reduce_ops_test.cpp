@@ -144,6 +144,38 @@ void CheckFloats(ElementType type) {
   for (Kind kind : {Kind::kSum, Kind::kMax, Kind::kMin}) CheckFolds<T>(type, kind), CheckTiles<T>(type, kind);
 }
 
+// Many rows, whose bounds tell the extrema or do not: of one sign, of both, nothing but zeros, with a NaN or without.
+template <class T>
+void CheckBounds(ElementType type, Kind kind) {
+  const ReduceOps ops = FindReduceOps(kind, type);
+  constexpr int64_t kRows = 37, kColumns = 61;
+  for (int lowest : {-6, -3, 0, 1})
+    for (int highest : {-1, 0, 3})
+      for (int64_t nan_at : {int64_t{-1}, int64_t{0}, 20 * kColumns + 17, kRows * kColumns - 1}) {
+        if (highest < lowest) continue;
+        SCOPED_TRACE(testing::Message() << static_cast<int>(type) << " kind " << static_cast<int>(kind) << " from "
+                                        << lowest << " to " << highest << ", NaN at " << nan_at);
+        std::vector<T> in(kRows * kColumns);
+        for (std::size_t i = 0; i < in.size(); ++i) {
+          const int whole = lowest + static_cast<int>(i * i * 7 % static_cast<std::size_t>(highest - lowest + 1));
+          in[i] = whole == 0 && i % 3 == 0 ? -T{0} : static_cast<T>(whole);
+        }
+        if (nan_at >= 0)
+          in[static_cast<std::size_t>(nan_at)] =
+              std::copysign(std::numeric_limits<T>::quiet_NaN(), nan_at % 2 ? 1 : -1);
+        const T start = kind == Kind::kMax ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::infinity();
+        std::vector<T> columns(kColumns, start), rows(kRows, start), want_columns = columns, want_rows = rows;
+        for (std::size_t i = 0; i < in.size(); ++i) {
+          T &column = want_columns[i % kColumns], &row = want_rows[i / kColumns];
+          column = Combined(kind, column, in[i]), row = Combined(kind, row, in[i]);
+        }
+        ops.columns(in.data(), {1, 0}, kRows, kColumns, columns.data());
+        ops.rows(in.data(), kRows, kColumns, rows.data());
+        for (std::size_t c = 0; c < kColumns; ++c) ASSERT_TRUE(AreSame(columns[c], want_columns[c])) << "column " << c;
+        for (std::size_t r = 0; r < kRows; ++r) ASSERT_TRUE(AreSame(rows[r], want_rows[r])) << "row " << r;
+      }
+}
+
 TEST(ReduceOps, IntegersOfEveryWidth) {
   CheckIntegers<uint8_t>(ElementType::kU8);
   CheckIntegers<int8_t>(ElementType::kS8);
@@ -157,6 +189,13 @@ TEST(ReduceOps, IntegersOfEveryWidth) {
 TEST(ReduceOps, Floats) {
   CheckFloats<float>(ElementType::kF32);
   CheckFloats<double>(ElementType::kF64);
+}
+
+TEST(ReduceOps, BoundsOfFloats) {
+  for (Kind kind : {Kind::kMax, Kind::kMin}) {
+    CheckBounds<float>(ElementType::kF32, kind);
+    CheckBounds<double>(ElementType::kF64, kind);
+  }
 }
 
 }  // namespace

@@ -61,6 +61,36 @@ TEST(Routine, LanesOfEveryLength) {
   }
 }
 
+// Several turns of a short loop are one block: as many as are left over, values that go round, an element that is
+// written and read again by its number before the vector that it is part of is stored anew.
+TEST(Routine, TurnsOfEveryNumber) {
+  for (int turns : {2, 3, 7, 8, 9, 16, 17, 23, 40, 121}) {
+    ExpectSameBits(Counted(turns, "f32[]", R"(
+  k = f32[] constant(0.75)
+  a = f32[] multiply(s, k)
+  x = f32[] convert(i)
+  next = f32[] add(a, x)
+)"));
+    ExpectSameBits(Counted(turns, "s32[3]", R"(
+  a = s32[1] slice(s), slice={[2:3]}
+  b = s32[2] slice(s), slice={[0:2]}
+  js = s32[1] broadcast(j), dimensions={}
+  c = s32[1] add(a, js)
+  next = s32[3] concatenate(c, b), dimensions={0}
+)"));
+    ExpectSameBits(Counted(turns, "f32[8]", R"(
+  last = s32[] constant(7)
+  at = s32[] and(i, last)
+  a = f32[1] dynamic-slice(s, at), dynamic_slice_sizes={1}
+  b = f32[1] add(a, a)
+  u = f32[8] dynamic-update-slice(s, b, at)
+  k = f32[] constant(0.5)
+  ks = f32[8] broadcast(k), dimensions={}
+  next = f32[8] multiply(u, ks)
+)"));
+  }
+}
+
 // A place's own number: also where what is left for the last vector is one element.
 TEST(Routine, NumbersOfPlaces) {
   for (int n : {1, 2, 15, 16, 17, 31, 33, 49}) {

@@ -103,7 +103,6 @@ class ReduceRun final : public CpuKernel {
   std::vector<CompiledStage> stages_;
   std::optional<StageArrays> arrays_;
   std::shared_ptr<const plan::ReduceKernel> source_;  // for routines, where it fits them
-  std::vector<bool> read_params_;
   int param_count_ = 0;
   std::vector<int> param_widths_, row_value_widths_;
   int64_t max_lanes_ = 1, tile_elements_ = 1;

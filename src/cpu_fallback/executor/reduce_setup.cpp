@@ -70,18 +70,6 @@ ComplexProducts ProductsOf(const Reduction& r) {
                                                     : ComplexProducts();
 }
 
-// Which reduced values a stage reads.
-std::vector<bool> ReadParams(const plan::ReduceKernel& body) {
-  std::vector<bool> out;
-  for (const ReduceStage& stage : body.stages)
-    for (const plan::Node& n : stage.program.nodes) {
-      if (n.op != NodeOp::kParam) continue;
-      if (out.size() <= n.bits) out.resize(n.bits + 1);
-      out[n.bits] = true;
-    }
-  return out;
-}
-
 // Which results of a stage are folded by native code where that can: those that one reduction takes, along rows.
 std::vector<std::optional<native::LaneOp>> FoldsOf(const ReduceStage& stage, std::span<const ElementType> lanes) {
   std::vector<std::optional<native::LaneOp>> out(stage.program.results.size());
@@ -132,7 +120,6 @@ KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads) {
   for (int64_t d : body.row_dims)
     if (d == 0) return out;
   out->row_rank_ = row_rank;
-  out->read_params_ = ReadParams(body);
   const bool one_stage = std::ranges::count(body.stages, ReduceStage::Scope::kElement, &ReduceStage::scope) == 1;
   out->lanes_ = FindReduceLanes(body);
   if (one_stage) out->window_ = WindowFold::Find(body.stages[0], body.row_dims, body.element_dims);
@@ -236,16 +223,6 @@ bool ReduceRun::TilesFold() const {
   return tile_.rows > kRowsInTurn && (rest == 0 || rest > kRowsInTurn);
 }
 
-namespace {
-
-void FindArgLoops(const Reduction& r, bool value_is_read, CompiledReduction& out) {
-  // A zero may have either sign there, which somebody might read.
-  if (!value_is_read || !IsFloat(r.hlo_type)) out.arg_extremum = FindArgExtremum(r);
-  out.arg_columns = FindArgExtremumOfColumns(r);
-}
-
-}  // namespace
-
 Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body) {
   const uint64_t row_mask = row_rank_ == 0 ? 0 : ~uint64_t{0} >> (64 - row_rank_);
   for (std::size_t number = 0; number < body.stages.size(); ++number) {
@@ -312,8 +289,8 @@ Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body) {
       const ElementType computed = plan::ComputeType(r.hlo_type);
       if (reduction.ops.rows != nullptr && lane == ElementType::kInvalid)
         if (const std::optional<Folding> folding = FoldingOf(r, computed)) reduction.neutral = folding->neutral;
-      const std::size_t value = At(reduction.first_param);
-      FindArgLoops(r, value < read_params_.size() && read_params_[value], reduction);
+      reduction.arg_extremum = FindArgExtremum(r);
+      reduction.arg_columns = FindArgExtremumOfColumns(r);
       if (reduction.neutral) reduction.fold_buffer = made.program.FoldBuffer(At(r.inputs[0]));
       if (r.kind != Reduction::Kind::kOther && IsFloat(computed)) reduction.arithmetic = computed;
       KRAFLA_ASSIGN(reduction.init, BlockProgram::Compile(r.init, {}));

@@ -111,6 +111,10 @@ std::optional<RoutineBlock::Value> RoutineBlock::Load(const RoutineAccess& from,
   const bool is_fixed = from.terms.empty() && from.mask < 0;
   if (is_fixed)
     if (std::optional<Value> value = Forwarded(from, type)) return value;
+  const Slice read = from.terms.empty() ? BytesOf(from) : from.buffer;
+  std::erase_if(unread_, [&](const auto& item) {
+    return places_.MayOverlap({item.first.first, item.first.second, item.second.size}, read);
+  });
   builder_.UseLanes(from.lanes);
   const auto access = static_cast<uint64_t>(AddAccess(from));
   const Value value{builder_.Add({LaneOp::kFixedLoad, type, -1, from.mask, -1, access})};
@@ -118,6 +122,9 @@ std::optional<RoutineBlock::Value> RoutineBlock::Load(const RoutineAccess& from,
   return value;
 }
 
+Slice RoutineBlock::BytesOf(const RoutineAccess& at) {
+  return {at.buffer.allocation, at.buffer.offset + at.offset, int64_t{at.width} * at.lanes};
+}
 void RoutineBlock::Forget(const Slice& slice) {
   std::erase_if(known_, [&](const auto& item) {
     return places_.MayOverlap({item.first.first, item.first.second, item.second.width}, slice);
@@ -157,11 +164,18 @@ void RoutineBlock::Add(const RoutineStore& store) {
   const Value value = Spread(store.value, to.lanes);
   builder_.UseLanes(to.lanes);
   const auto access = static_cast<uint64_t>(AddAccess(to));
-  builder_.Add({LaneOp::kFixedStore, builder_.TypeOf(value.node), builder_.Seen(value), to.mask, -1, access});
+  const int node =
+      builder_.Add({LaneOp::kFixedStore, builder_.TypeOf(value.node), builder_.Seen(value), to.mask, -1, access});
   ++store_count_;
   if (!is_fixed) return Forget(to.buffer);
-  Forget({to.buffer.allocation, to.buffer.offset + to.offset, int64_t{to.width} * to.lanes});
-  if (to.mask < 0) Remember(to, value);
+  const Slice bytes = BytesOf(to);
+  Forget(bytes);
+  if (to.mask >= 0) return;
+  Remember(to, value);
+  const auto [it, is_new] = unread_.try_emplace({bytes.allocation, bytes.offset}, Unread{node, bytes.size});
+  if (is_new) return;
+  if (it->second.size == bytes.size) builder_.graph().nodes[static_cast<std::size_t>(it->second.node)] = {};
+  it->second = {node, bytes.size};
 }
 
 bool RoutineBlock::Copy(const Slice& from, const Slice& to) {

@@ -102,12 +102,20 @@ class RoutineBlock {
   static bool IsOneVector(const RoutineAccess& access);
   int AddAccess(const RoutineAccess& access);
   std::optional<Value> Forwarded(const RoutineAccess& from, ElementType type);
+  static plan::Slice BytesOf(const RoutineAccess& at);
   void Forget(const plan::Slice& slice);
   void Remember(const RoutineAccess& at, Value value);
 
   RoutinePlaces& places_;
   native::LaneBuilder builder_;
   std::map<std::pair<int, int64_t>, Known> known_;  // by allocation and offset
+  // Stores of whole vectors that no load has asked memory for, by allocation and offset: one to the same bytes makes
+  // them nothing.
+  struct Unread {
+    int node = 0;
+    int64_t size = 0;
+  };
+  std::map<std::pair<int, int64_t>, Unread> unread_;
   int store_count_ = 0;
 };
 

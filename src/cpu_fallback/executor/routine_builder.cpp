@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu_fallback/executor/routine_builder.h"
 
+#include <algorithm>
+
 #include "cpu_fallback/executor/cpu_kernel.h"
 #include "cpu_fallback/executor/tape.h"
 #include "cpu_fallback/native/native_code.h"
@@ -16,6 +18,18 @@ constexpr double kWorthwhileTurns = 4096;
 constexpr double kUnknownTurns = 100;
 // Of a routine; code for more is not made in one piece.
 constexpr std::size_t kMaxRoutineNodes = 6000;
+// Of the turns of a counted loop that are one block, and of the nodes of that block.
+constexpr int64_t kMaxTurnsInBlock = 8;
+constexpr std::size_t kMaxNodesOfTurns = 192;
+
+// How many turns of so many nodes each are one block: a divisor of all turns where there is one.
+int64_t TurnsInBlock(int64_t turns, std::size_t nodes) {
+  const auto most =
+      std::min({static_cast<int64_t>(kMaxNodesOfTurns / std::max<std::size_t>(nodes, 1)), kMaxTurnsInBlock, turns});
+  for (int64_t count = most; count > most / 2; --count)
+    if (turns % count == 0) return count;
+  return std::max<int64_t>(most, 1);
+}
 
 }  // namespace
 
@@ -55,6 +69,11 @@ void RoutineBuilder::AddCall(const plan::Step& step, double turns) {
 }
 
 Result<> RoutineBuilder::AddSteps(const plan::StepList& list, double turns) {
+  KRAFLA_TRY(AppendSteps(list, turns));
+  EndBlock(turns);
+  return {};
+}
+Result<> RoutineBuilder::AppendSteps(const plan::StepList& list, double turns) {
   for (const plan::Step& step : list.steps) {
     // What comes after that is not made.
     if (node_count_ > kMaxRoutineNodes) return {};
@@ -75,6 +94,25 @@ Result<> RoutineBuilder::AddSteps(const plan::StepList& list, double turns) {
       AddCall(step, turns);
     }
   }
+  return {};
+}
+
+// Where a turn is a block, several of them are one: what a turn carries to the next one stays in registers, and is
+// stored by the last.
+Result<> RoutineBuilder::AddCountedLoop(int64_t number, int64_t count, const plan::StepList& body, double turns) {
+  AddItem(RoutineItem::Kind::kCount, number, count);
+  const std::size_t begin = routine_.items.size();
+  const double all = turns * static_cast<double>(count);
+  KRAFLA_TRY(AppendSteps(body, all));
+  int64_t copies = 1;
+  if (block_ != nullptr && routine_.items.size() == begin) {
+    copies = TurnsInBlock(count, block_->node_count());
+    for (int64_t i = 1; i < copies; ++i) KRAFLA_TRY(AppendSteps(body, all));
+  }
+  routine_.items[begin - 1].count = count / copies;
+  EndBlock(turns * static_cast<double>(count / copies));
+  AddItem(RoutineItem::Kind::kEndCount, number);
+  for (int64_t i = 0; i < count % copies; ++i) KRAFLA_TRY(AppendSteps(body, turns));
   EndBlock(turns);
   return {};
 }
@@ -83,10 +121,7 @@ Result<> RoutineBuilder::AddLoop(const plan::WhileStep& loop, double turns) {
   const int64_t number = part_count_++;
   if (loop.trip_count) {
     if (*loop.trip_count <= 0) return {};
-    AddItem(RoutineItem::Kind::kCount, number, *loop.trip_count);
-    KRAFLA_TRY(AddSteps(*loop.body, turns * static_cast<double>(*loop.trip_count)));
-    AddItem(RoutineItem::Kind::kEndCount, number);
-    return {};
+    return AddCountedLoop(number, *loop.trip_count, *loop.body, turns);
   }
   AddItem(RoutineItem::Kind::kWhile, number);
   KRAFLA_TRY(AddSteps(*loop.condition, turns * kUnknownTurns));

@@ -32,6 +32,9 @@ class RoutineBuilder {
 
  private:
   Result<> AddSteps(const plan::StepList& list, double turns);
+  // The same, and the block may go on.
+  Result<> AppendSteps(const plan::StepList& list, double turns);
+  Result<> AddCountedLoop(int64_t number, int64_t count, const plan::StepList& body, double turns);
   Result<> AddLoop(const plan::WhileStep& loop, double turns);
   Result<> AddChoice(const plan::ConditionalStep& choice, double turns);
   RoutineBlock& Block();

@@ -2,6 +2,8 @@
 #include "cpu_fallback/kernels/arg_extremum_rows.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
@@ -16,6 +18,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Stored and StoredIndex: as values and indices lie in memory; T and Index: as they are compared, of one width.
 template <class Stored, class StoredIndex, class T, class Index, bool kIsLargest>
 struct ArgExtremumLoop {
+  static constexpr int64_t kLeastVectors = 8;  // that are gone through twice
   using DI = hn::ScalableTag<Index>;
   using D = hn::Rebind<T, DI>;
   using V = hn::Vec<D>;
@@ -59,12 +62,87 @@ struct ArgExtremumLoop {
     best = hn::IfThenElse(is_beyond, value, best);
   }
 
+  // The extremum of n elements, at least four vectors, and *most. False: there is a NaN.
+  static bool FindExtremum(const Stored* v, int64_t n, Stored* most) {
+    const hn::ScalableTag<Stored> d;
+    using VS = hn::Vec<decltype(d)>;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    const auto beyond = [&](VS x, VS y) HWY_ATTR { return kIsLargest ? hn::Max(x, y) : hn::Min(x, y); };
+    VS best[4] = {hn::Set(d, *most), hn::Set(d, *most), hn::Set(d, *most), hn::Set(d, *most)};
+    auto is_nan = hn::Ne(best[0], best[0]);
+    const auto take = [&](int64_t from, std::size_t which) HWY_ATTR {
+      const VS x = hn::LoadU(d, v + from), y = hn::LoadU(d, v + from + lanes);
+      if constexpr (std::is_floating_point_v<Stored>) is_nan = hn::Or(is_nan, hn::IsEitherNaN(x, y));
+      best[which] = beyond(best[which], x), best[which + 1] = beyond(best[which + 1], y);
+    };
+    int64_t i = 0;
+    for (; i + 4 * lanes <= n; i += 4 * lanes) take(i, 0), take(i + 2 * lanes, 2);
+    // The last ones together with some that were taken already.
+    if (i < n) take(n - 4 * lanes, 0), take(n - 2 * lanes, 2);
+    if (!hn::AllFalse(d, is_nan)) return false;
+    HWY_ALIGN Stored bests[HWY_MAX_LANES_D(hn::ScalableTag<Stored>)];
+    hn::Store(beyond(beyond(best[0], best[1]), beyond(best[2], best[3])), d, bests);
+    *most = kIsLargest ? *std::max_element(bests, bests + lanes) : *std::min_element(bests, bests + lanes);
+    return true;
+  }
+  // The least index of the elements that equal `most`, and of `where`.
+  static Index FindIndex(const Stored* v, const StoredIndex* at, int64_t n, Stored most, Index where) {
+    const hn::ScalableTag<Stored> ds;
+    const D d;
+    const DI di;
+    const auto stored_lanes = static_cast<int64_t>(hn::Lanes(ds)), lanes = static_cast<int64_t>(hn::Lanes(d));
+    const auto wanted = hn::Set(ds, most);
+    VI least = hn::Set(di, where);
+    const auto look = [&](int64_t from) HWY_ATTR {
+      const auto equals = [&](int64_t k)
+                              HWY_ATTR { return hn::Eq(hn::LoadU(ds, v + from + k * stored_lanes), wanted); };
+      if (hn::AllFalse(ds, hn::Or(hn::Or(equals(0), equals(1)), hn::Or(equals(2), equals(3))))) return;
+      for (int64_t k = from; k < from + 4 * stored_lanes; k += lanes) {
+        const auto is_wanted = hn::Eq(Load(d, v + k), hn::Set(d, static_cast<T>(most)));
+        const VI places = LoadWide(di, at + k, hn::Lanes(di));
+        least = hn::IfThenElse(hn::RebindMask(di, is_wanted), hn::Min(places, least), least);
+      }
+    };
+    int64_t i = 0;
+    for (; i + 4 * stored_lanes <= n; i += 4 * stored_lanes) look(i);
+    if (i < n) look(n - 4 * stored_lanes);
+    HWY_ALIGN Index places[HWY_MAX_LANES_D(DI)];
+    hn::Store(least, di, places);
+    return *std::min_element(places, places + lanes);
+  }
+
+  // Makes an extremum that is zero the zero that is there, before or among n elements. False: there are both.
+  static bool FindZero(const Stored* v, int64_t n, Stored before, Stored* zero) {
+    if constexpr (std::is_floating_point_v<Stored>) {
+      if (*zero != 0) return true;
+      bool has_negative = before == 0 && std::signbit(before), has_positive = before == 0 && !std::signbit(before);
+      for (int64_t i = 0; i < n; ++i) {
+        const bool is_zero = v[i] == 0, is_negative = std::signbit(v[i]);
+        has_negative |= is_zero & is_negative, has_positive |= is_zero & !is_negative;
+      }
+      *zero = has_negative ? -Stored{0} : Stored{0};
+      return has_negative != has_positive;
+    }
+    return true;
+  }
+
   static bool Run(const void* values, const void* indices, int64_t n, void* value, void* index) {
     const D d;
     const DI di;
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
     const Stored* v = static_cast<const Stored*>(values);
     const StoredIndex* at = static_cast<const StoredIndex*>(indices);
+    // Where there are many elements few vectors of them have the extremum: indices are read of those alone.
+    if (n >= kLeastVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<Stored>()))) {
+      const Stored before = *static_cast<const Stored*>(value);
+      Stored extremum = before;
+      if (!FindExtremum(v, n, &extremum) || !FindZero(v, n, before, &extremum)) return false;
+      const Index least =
+          extremum == before ? Index{*static_cast<const StoredIndex*>(index)} : std::numeric_limits<StoredIndex>::max();
+      *static_cast<Stored*>(value) = extremum;
+      *static_cast<StoredIndex*>(index) = static_cast<StoredIndex>(FindIndex(v, at, n, extremum, least));
+      return true;
+    }
     T most = static_cast<T>(*static_cast<const Stored*>(value));
     Index where = *static_cast<const StoredIndex*>(index);
     bool has_nan = IsNan(most);
@@ -97,8 +175,9 @@ struct ArgExtremumLoop {
       has_nan = has_nan || IsNan(x);
       if (IsTaken(x, most, at[i], where)) most = x, where = at[i];
     }
-    if (has_nan) return false;
-    *static_cast<Stored*>(value) = static_cast<Stored>(most);
+    Stored extremum = static_cast<Stored>(most);
+    if (has_nan || !FindZero(v, n, *static_cast<const Stored*>(value), &extremum)) return false;
+    *static_cast<Stored*>(value) = extremum;
     *static_cast<StoredIndex*>(index) = static_cast<StoredIndex>(where);
     return true;
   }

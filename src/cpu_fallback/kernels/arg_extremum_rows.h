@@ -9,7 +9,7 @@
 namespace krafla::cpu {
 
 // Combines n pairs with the one that is there. False, and nothing is written: there is a NaN among the values, whose
-// index depends on the order. Of zeros of both signs the value is any.
+// index depends on the order, or the extremum is zero and there are zeros of both signs.
 using ArgExtremumRows = bool (*)(const void* values, const void* indices, int64_t n, void* value, void* index);
 // Combines `rows` rows of pairs with the row that is there, each column by itself: the first NaN wins.
 using ArgExtremumColumns = void (*)(const void* values, const void* indices, int64_t rows, int64_t columns, void* value,

@@ -15,6 +15,7 @@
 #include "cpu_fallback/kernels/float_extrema-inl.h"
 #include "cpu_fallback/kernels/reduce_ops.h"
 #include "cpu_fallback/kernels/tails-inl.h"
+#include "cpu_fallback/kernels/unroll.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
@@ -95,6 +96,9 @@ struct XorOp : AsTheyAre<> {
   }
 };
 
+// Whether there is an instruction for the larger of two integers of 64 bits.
+inline constexpr bool kHasLongExtrema = HWY_MAX_BYTES == 64 || HWY_HAVE_SCALABLE;
+
 // Extrema of floats by their bits, in integers of the same width whose order is theirs: +0 is larger than -0, and a NaN
 // is beyond all others. T: the integers; kInfinity: the bits of infinity.
 template <class T, T kInfinity, bool kIsMax>
@@ -122,25 +126,57 @@ struct ExtremumOfBits {
 
   // The largest of the bits as signed integers, and as unsigned ones, take no keys and mostly tell the extremum: of
   // numbers of which one is not negative the largest is the largest signed integer, and of numbers of which one is
-  // negative the least is the largest unsigned integer. A NaN is beyond infinity in one of the two.
+  // negative the least is the largest unsigned integer. A NaN is beyond infinity in one of the two. Where integers of
+  // 64 bits would take several operations each, the processor's extremum of the numbers tells it but for NaNs, which
+  // are looked for beside it, and zeros.
   static constexpr bool kHasBounds = !kIsPlain, kIsQuick = true;
+  static constexpr bool kHasFloatBounds = sizeof(T) == 8 && !kHasLongExtrema;
   using Unsigned = std::make_unsigned_t<T>;
   static constexpr Unsigned kMinusInfinity =
       static_cast<Unsigned>(static_cast<Unsigned>(kInfinity) | (Unsigned{1} << (8 * sizeof(T) - 1)));
+  struct NumbersOp {
+    template <class D, class V = hn::Vec<D>>
+    static HWY_INLINE V Do(D, V x, V y) {
+      if constexpr (kIsMax) return hn::Max(x, y);
+      else return hn::Min(x, y);
+    }
+  };
   template <class D>
-  struct Bounds {
+  struct FloatBounds {
+    using DF = hn::RebindToFloat<D>;
+    hn::Vec<DF> extremum;
+    hn::Mask<DF> is_nan;
+    HWY_INLINE FloatBounds() {}
+    HWY_INLINE explicit FloatBounds(hn::Vec<D> bits)
+        : extremum(hn::BitCast(DF(), bits)), is_nan(hn::IsNaN(hn::BitCast(DF(), bits))) {}
+    HWY_INLINE void Add(D, hn::Vec<D> bits) { Add(hn::BitCast(DF(), bits)); }
+    HWY_INLINE void Add(D, const FloatBounds& other) {
+      extremum = NumbersOp::Do(DF(), extremum, other.extremum);
+      is_nan = hn::Or(is_nan, other.is_nan);
+    }
+    HWY_INLINE bool HaveNoNan(D) const { return hn::AllFalse(DF(), is_nan); }
+    HWY_INLINE hn::Vec<D> Extrema(D d) const { return hn::BitCast(d, extremum); }
+
+   private:
+    HWY_INLINE void Add(hn::Vec<DF> x) {
+      is_nan = hn::Or(is_nan, hn::IsNaN(x));
+      extremum = NumbersOp::Do(DF(), extremum, x);
+    }
+  };
+  template <class D>
+  struct WordBounds {
     hn::Vec<D> largest;
     hn::Vec<hn::RebindToUnsigned<D>> largest_unsigned;
     // A constructor that nobody writes is not compiled for the instruction set, which GCC refuses for Arm.
-    HWY_INLINE Bounds() {}
-    HWY_INLINE Bounds(hn::Vec<D> bits, hn::Vec<hn::RebindToUnsigned<D>> unsigned_bits)
-        : largest(bits), largest_unsigned(unsigned_bits) {}
+    HWY_INLINE WordBounds() {}
+    HWY_INLINE explicit WordBounds(hn::Vec<D> bits)
+        : largest(bits), largest_unsigned(hn::BitCast(hn::RebindToUnsigned<D>(), bits)) {}
     HWY_INLINE void Add(D d, hn::Vec<D> bits) {
       largest = hn::Max(largest, bits);
       largest_unsigned = hn::Max(largest_unsigned, hn::BitCast(hn::RebindToUnsigned<D>(), bits));
       (void)d;
     }
-    HWY_INLINE void Add(D d, const Bounds& other) {
+    HWY_INLINE void Add(D d, const WordBounds& other) {
       largest = hn::Max(largest, other.largest);
       largest_unsigned = hn::Max(largest_unsigned, other.largest_unsigned);
       (void)d;
@@ -157,16 +193,22 @@ struct ExtremumOfBits {
     }
   };
   template <class D>
+  using Bounds = std::conditional_t<kHasFloatBounds, FloatBounds<D>, WordBounds<D>>;
+  template <class D>
   static HWY_INLINE Bounds<D> BoundsOf(D, hn::Vec<D> bits) {
-    return {bits, hn::BitCast(hn::RebindToUnsigned<D>(), bits)};
+    return Bounds<D>(bits);
   }
   static HWY_INLINE bool HasNoNan(T largest, Unsigned largest_unsigned) {
     return largest <= kInfinity && largest_unsigned <= kMinusInfinity;
   }
-  static HWY_INLINE bool IsTold(T extremum) { return (extremum >= 0) == kIsMax; }
+  static HWY_INLINE bool IsTold(T extremum) {
+    if constexpr (kHasFloatBounds) return (extremum & kMagnitude) != 0;
+    else return (extremum >= 0) == kIsMax;
+  }
   template <class D>
   static HWY_INLINE bool AreTold(D d, hn::Vec<D> extrema) {
-    if constexpr (kIsMax) return hn::AllTrue(d, hn::Ge(extrema, hn::Zero(d)));
+    if constexpr (kHasFloatBounds) return hn::AllTrue(d, hn::Ne(hn::And(extrema, hn::Set(d, kMagnitude)), hn::Zero(d)));
+    else if constexpr (kIsMax) return hn::AllTrue(d, hn::Ge(extrema, hn::Zero(d)));
     else return hn::AllTrue(d, hn::Lt(extrema, hn::Zero(d)));
   }
 };
@@ -200,21 +242,27 @@ HWY_INLINE hn::Vec<D> EnterAt(D d, const hn::TFromD<D>* at) {
   return F::Enter(d, hn::LoadU(d, at));
 }
 // kVectors of the columns that follow each other every n elements, by their bounds; false where those do not tell.
+// Unrolled, or a compiler may leave the values of several vectors in memory.
 template <class F, std::size_t kVectors, class D>
 HWY_INLINE bool FoldByBounds(D d, const hn::TFromD<D>* at, RowPlanes planes, std::size_t rows, std::size_t n,
                              hn::TFromD<D>* HWY_RESTRICT to) {
   const std::size_t lanes = hn::Lanes(d);
   typename F::template Bounds<D> bounds[kVectors];
+  KRAFLA_UNROLL(4)
   for (std::size_t k = 0; k < kVectors; ++k) bounds[k] = F::BoundsOf(d, hn::LoadU(d, to + k * lanes));
   for (int64_t p = 0; p < planes.count; ++p, at += planes.stride)
-    for (std::size_t r = 0; r < rows; ++r)
+    for (std::size_t r = 0; r < rows; ++r) {
+      KRAFLA_UNROLL(4)
       for (std::size_t k = 0; k < kVectors; ++k) bounds[k].Add(d, hn::LoadU(d, at + r * n + k * lanes));
+    }
   bool are_told = true;
+  KRAFLA_UNROLL(4)
   for (std::size_t k = 0; k < kVectors; ++k)
     are_told = are_told && bounds[k].HaveNoNan(d) && F::AreTold(d, bounds[k].Extrema(d));
-  if (are_told)
-    for (std::size_t k = 0; k < kVectors; ++k) hn::StoreU(bounds[k].Extrema(d), d, to + k * lanes);
-  return are_told;
+  if (!are_told) return false;
+  KRAFLA_UNROLL(4)
+  for (std::size_t k = 0; k < kVectors; ++k) hn::StoreU(bounds[k].Extrema(d), d, to + k * lanes);
+  return true;
 }
 
 // kVectors of the columns, one row after the other.
@@ -227,10 +275,14 @@ HWY_NOINLINE void FoldInTurn(D d, const hn::TFromD<D>* at, RowPlanes planes, std
     if (rows > kRowsInTurn && FoldByBounds<F, kVectors>(d, at, planes, rows, n, to)) return;
   }
   hn::Vec<D> sum[kVectors];
+  KRAFLA_UNROLL(4)
   for (std::size_t k = 0; k < kVectors; ++k) sum[k] = EnterAt<F>(d, to + k * lanes);
   for (int64_t p = 0; p < planes.count; ++p, at += planes.stride)
-    for (std::size_t r = 0; r < rows; ++r)
+    for (std::size_t r = 0; r < rows; ++r) {
+      KRAFLA_UNROLL(4)
       for (std::size_t k = 0; k < kVectors; ++k) sum[k] = F::Do(d, sum[k], EnterAt<F>(d, at + r * n + k * lanes));
+    }
+  KRAFLA_UNROLL(4)
   for (std::size_t k = 0; k < kVectors; ++k) hn::StoreU(F::Leave(d, sum[k]), d, to + k * lanes);
 }
 
@@ -241,6 +293,7 @@ HWY_NOINLINE void FoldByTwos(D d, const hn::TFromD<D>* at, RowPlanes planes, std
   using V = hn::Vec<D>;
   const std::size_t lanes = hn::Lanes(d);
   V even[kVectors], odd[kVectors];
+  KRAFLA_UNROLL(4)
   for (std::size_t k = 0; k < kVectors; ++k)
     even[k] = EnterAt<F>(d, at + k * lanes), odd[k] = EnterAt<F>(d, at + n + k * lanes);
   for (int64_t p = 0; p < planes.count; ++p) {
@@ -248,14 +301,17 @@ HWY_NOINLINE void FoldByTwos(D d, const hn::TFromD<D>* at, RowPlanes planes, std
     std::size_t r = p == 0 ? 2 : 0;
     for (; r + 2 <= rows; r += 2) {
       const auto* row = plane + r * n;
+      KRAFLA_UNROLL(4)
       for (std::size_t k = 0; k < kVectors; ++k) {
         even[k] = F::Do(d, even[k], EnterAt<F>(d, row + k * lanes));
         odd[k] = F::Do(d, odd[k], EnterAt<F>(d, row + n + k * lanes));
       }
     }
-    if (r < rows)
-      for (std::size_t k = 0; k < kVectors; ++k) even[k] = F::Do(d, even[k], EnterAt<F>(d, plane + r * n + k * lanes));
+    if (r == rows) continue;
+    KRAFLA_UNROLL(4)
+    for (std::size_t k = 0; k < kVectors; ++k) even[k] = F::Do(d, even[k], EnterAt<F>(d, plane + r * n + k * lanes));
   }
+  KRAFLA_UNROLL(4)
   for (std::size_t k = 0; k < kVectors; ++k) {
     const V sum = F::Do(d, EnterAt<F>(d, to + k * lanes), F::Do(d, even[k], odd[k]));
     hn::StoreU(F::Leave(d, sum), d, to + k * lanes);

@@ -8,6 +8,8 @@
 #define KRAFLA_CPU_REDUCE_ROWS_INL
 #endif
 
+#include <bit>
+
 #include "cpu_fallback/kernels/reduce_loops-inl.h"
 #include "cpu_fallback/kernels/unroll.h"
 
@@ -50,7 +52,9 @@ HWY_INLINE bool ExtremumByBounds(D d, const hn::TFromD<D>* a, std::size_t n, hn:
   if (!b0.HaveNoNan(d)) return false;
   using T = hn::TFromD<D>;
   const hn::RebindToUnsigned<D> du;
-  if constexpr (F::kIsMaximum) *extremum = FoldLanes<MaxOp<T>>(d, b0.largest);
+  if constexpr (F::kHasFloatBounds)
+    *extremum = std::bit_cast<T>(FoldLanes<typename F::NumbersOp>(hn::RebindToFloat<D>(), b0.extremum));
+  else if constexpr (F::kIsMaximum) *extremum = FoldLanes<MaxOp<T>>(d, b0.largest);
   else *extremum = static_cast<T>(FoldLanes<MaxOp<hn::TFromD<decltype(du)>>>(du, b0.largest_unsigned));
   return F::IsTold(*extremum);
 }

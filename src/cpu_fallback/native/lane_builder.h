@@ -86,6 +86,7 @@ class LaneBuilder {
   std::optional<Value> DecodedAsHalf(int code, const MiniFloat& format);
   Value Decoded(int code, ElementType storage);
   Value RoundedToOdd(Value x);
+  Value DoubleRoundedToBf16(Value x);
   int RoundedToBf16(int x);
   bool HasShortNans(int id, int depth = 4) const;
   int TotalOrderKey(int x);

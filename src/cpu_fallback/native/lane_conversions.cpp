@@ -83,6 +83,24 @@ LaneBuilder::Value LaneBuilder::RoundedToOdd(Value x) {
   return {Bitcast(Select(inexact, odd, bits), f), x.nans == Nans::kPending ? Nans::kPending : Nans::kSigned};
 }
 
+// f64 to the nearest number of bf16, as an f64: normal ones by their bits, smaller ones at the place of the smallest.
+LaneBuilder::Value LaneBuilder::DoubleRoundedToBf16(Value x) {
+  const ElementType f = ElementType::kF64, u = ElementType::kU64;
+  constexpr uint64_t kDropped = 52 - 7;
+  const int bits = Bitcast(x.node, u);
+  const int odd = Add(LaneOp::kAnd, u, Add(LaneOp::kShr, u, bits, Constant(u, kDropped)), Constant(u, 1));
+  const int half = Constant(u, (uint64_t{1} << (kDropped - 1)) - 1);
+  const int up = Add(LaneOp::kAdd, u, Add(LaneOp::kAdd, u, bits, half), odd);
+  const int near = Bitcast(Add(LaneOp::kAnd, u, up, Constant(u, ~uint64_t{0} << kDropped)), f);
+  const int magic = ConstantOf(f, 0x1.8p-81);  // in whose sums the last place is 2^-133
+  const int placed = Add(LaneOp::kSub, f, Add(LaneOp::kAdd, f, x.node, magic), magic);
+  const int sign = Add(LaneOp::kAnd, u, bits, Constant(u, uint64_t{1} << 63));
+  const int small = Bitcast(Add(LaneOp::kOr, u, Bitcast(placed, u), sign), f);
+  // A NaN is not normal: it stays one, of its sign.
+  const int is_normal = Compare(LaneOp::kLe, ConstantOf(f, 0x1p-126), Add(LaneOp::kAbs, f, x.node));
+  return {Select(is_normal, near, small), x.nans == Nans::kPending ? Nans::kPending : Nans::kSigned};
+}
+
 int LaneBuilder::RoundedToBf16(int x) {
   const ElementType f = ElementType::kF32, u = ElementType::kU32;
   if (HasAvx512Code()) return Add(LaneOp::kRoundToBf16, f, x);
@@ -94,6 +112,9 @@ int LaneBuilder::RoundedToBf16(int x) {
 
 std::optional<LaneBuilder::Value> LaneBuilder::Rounded(Value x, ElementType storage) {
   const ElementType f = ElementType::kF32;
+  // Masks that are as wide as what was compared would be made narrower for what f32 has in the other way.
+  if (TypeOf(x.node) == ElementType::kF64 && storage == ElementType::kBF16 && !HasAvx512Code())
+    return Converted(f, DoubleRoundedToBf16(x));
   if (TypeOf(x.node) == ElementType::kF64) x = RoundedToOdd(x);
   if (TypeOf(x.node) != f) return std::nullopt;
   if (storage == ElementType::kF16) {

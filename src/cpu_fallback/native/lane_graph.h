@@ -49,7 +49,7 @@ enum class LaneOp : uint8_t {
   kSar,       // by any amount, unsigned: all bits gone, or the sign, from the width on. Of 8 and 16 bits: AVX-512 alone
   kMulHigh,   // integers of 16 and 32 bits: the upper half of the product
   kMulLow32,  // u64: the product of the lower halves
-  kScale,     // f64 a times 2 to the power of b, an s64 of at most 32 bits, rounded once. AVX-512 alone
+  kScale,     // f64 a times 2 to the power of b, an s64 of at most 32 bits (AVX2: its lower half), rounded once
   kPopcount,
   kClz,  // integers of 32 and 64 bits
   kEq,

@@ -47,6 +47,27 @@ std::vector<bool> LaneLoop::RowNodes() const {
   return is_wanted;
 }
 
+std::vector<bool> LaneLoop::InRegions() const {
+  std::vector<bool> is_inside(graph->nodes.size(), false);
+  for (const LaneRegion& r : graph->regions)
+    for (int i = r.begin; i < r.end; ++i) is_inside[static_cast<std::size_t>(i)] = true;
+  return is_inside;
+}
+
+int LaneLoop::LongestChain() const {
+  const std::vector<bool> is_inside = InRegions();
+  std::vector<int> length(graph->nodes.size(), 0);
+  int longest = 0;
+  for (std::size_t i = 0; i < length.size(); ++i) {
+    const LaneNode& n = graph->nodes[i];
+    if (!in_body[i] || IsThere(i) || is_inside[i]) continue;
+    for (int o : {n.a, n.b, n.c})
+      if (o >= 0) length[i] = std::max(length[i], length[static_cast<std::size_t>(o)]);
+    longest = std::max(longest, ++length[i]);
+  }
+  return longest;
+}
+
 int LaneLoop::LiveVectors(const std::vector<bool>& fixed) const {
   const std::vector<LaneNode>& nodes = graph->nodes;
   std::vector<int> last(nodes.size(), -1);
@@ -56,12 +77,13 @@ int LaneLoop::LiveVectors(const std::vector<bool>& fixed) const {
       if (o >= 0) last[static_cast<std::size_t>(o)] = static_cast<int>(i);
   }
   for (const LaneStore& s : graph->stores) last[static_cast<std::size_t>(s.node)] = static_cast<int>(last.size());
+  const std::vector<bool> is_inside = InRegions();
   int live = 0, most = 0;
   std::vector<int> ends(nodes.size() + 1, 0);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     live -= ends[i];
     const LaneNode& n = nodes[i];
-    if (!in_body[i] || fixed[i] || n.op == LaneOp::kConstant || n.type == ElementType::kPred ||
+    if (!in_body[i] || fixed[i] || is_inside[i] || n.op == LaneOp::kConstant || n.type == ElementType::kPred ||
         last[i] <= static_cast<int>(i))
       continue;
     ++live, ++ends[static_cast<std::size_t>(last[i])];

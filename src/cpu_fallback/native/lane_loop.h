@@ -22,6 +22,10 @@ struct LaneLoop {
   bool IsAlongRow(std::size_t id) const;
   // What row values that the body asks for, and places of such gathers, are made of.
   std::vector<bool> RowNodes() const;
+  // What regions compute, which is seldom asked for and counts for neither of the two below.
+  std::vector<bool> InRegions() const;
+  // How many operations of the body wait for each other.
+  int LongestChain() const;
   // How many vectors of values are needed again behind some node, at most; those of `fixed` nodes do not count.
   int LiveVectors(const std::vector<bool>& fixed) const;
 

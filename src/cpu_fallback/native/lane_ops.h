@@ -127,8 +127,7 @@ struct LaneF64Ops : LaneNumbers<ElementType::kF64, ElementType::kU64, ElementTyp
   }
   F FromIntU(I a) const { return {Do(LaneOp::kIntToFloat, kF, builder->Bitcast(a.id, kS))}; }
   F Scale(F x, I n) const {
-    if (HasAvx512Code()) return {Do(LaneOp::kScale, kF, x.id, Extended(n))};
-    return f64::ScaleInTwoSteps(*this, x, n);
+    return {Do(LaneOp::kScale, kF, x.id, HasAvx512Code() ? Extended(n) : builder->Bitcast(n.id, kS))};
   }
   F WithSign(F x, F from) const {
     const int sign = Do(LaneOp::kAnd, kU, Bits(from), K(uint64_t{1} << 63));

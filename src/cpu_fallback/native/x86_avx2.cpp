@@ -13,9 +13,14 @@ using asmjit::Operand;
 
 namespace {
 
-constexpr std::size_t kFixedConstants = 5;
-// Values that live at once in a vector, up to which the sixteen registers hold those of two.
-constexpr int kLiveInTwo = 5;
+// Of the sixteen registers one is for what lives for a single operation; constants have as many as values leave, and
+// lie in memory otherwise.
+constexpr int kRegistersOfValues = 15, kFixedConstants = 5;
+// Values that live at once in a vector, up to which the registers hold those of two, and up to which a body that is a
+// long chain has two or four: what waits in memory costs less than operations that wait for each other.
+constexpr int kLiveInTwo = 5, kLiveInLongTwo = 20, kLiveInLongFour = 10;
+constexpr int kLongChain = 12;               // operations, one after the other
+constexpr std::ptrdiff_t kMostNodes = 1600;  // of all vectors of such a body: code for more takes long to make
 // Nodes of a body of which there are copies for all parts of a vector.
 constexpr std::size_t kPartedNodes = 60;
 
@@ -63,7 +68,8 @@ void Avx2Emitter::HoistConstants() {
     if (used_[i] && graph_.nodes[i].op == LaneOp::kConstant) constants.push_back(static_cast<int>(i));
   std::ranges::stable_sort(
       constants, [&](int a, int b) { return uses[static_cast<std::size_t>(a)] > uses[static_cast<std::size_t>(b)]; });
-  if (constants.size() > kFixedConstants) constants.resize(kFixedConstants);
+  const int left = std::clamp(kRegistersOfValues - VectorsAtOnce() * loop_.LiveVectors(fixed_), 0, kFixedConstants);
+  if (constants.size() > static_cast<std::size_t>(left)) constants.resize(static_cast<std::size_t>(left));
   for (int c : constants) {
     Set(c, Register(c));
     fixed_[static_cast<std::size_t>(c)] = true;
@@ -127,9 +133,14 @@ void Avx2Emitter::RunBlock(const std::vector<Gp>& bases) {
   Body(1);
 }
 
-// The processor finds more to do at once where operations wait for each other.
+// The processor finds more to do at once where operations wait for each other: it looks some hundred of them ahead,
+// fewer than a formula has. Folds have two vectors at the most.
 int Avx2Emitter::VectorsAtOnce() const {
-  return graph_.regions.empty() && loop_.LiveVectors(fixed_) <= kLiveInTwo ? static_cast<int>(kVectors) : 1;
+  const int live = loop_.LiveVectors(fixed_);
+  if (loop_.LongestChain() < kLongChain) return live <= kLiveInTwo ? 2 : 1;
+  const std::ptrdiff_t nodes = std::ranges::count(loop_.in_body, true);
+  if (live <= kLiveInLongFour && graph_.folds.empty() && 4 * nodes <= kMostNodes) return 4;
+  return live <= kLiveInLongTwo && 2 * nodes <= kMostNodes ? 2 : 1;
 }
 
 void Avx2Emitter::StartRow() {
@@ -225,6 +236,7 @@ void Avx2Emitter::Body(int vectors) {
       if (!IsShared(i) && (graph_.nodes[i].op != LaneOp::kRamp || v > 0)) values_[v][i].is_set = false;
   }
   const auto count = static_cast<std::size_t>(vectors);
+  vectors_ = count;
   std::size_t region = 0;
   bool is_inside = false;
   for (std::size_t i = 0; i <= graph_.nodes.size(); ++i) {
@@ -255,20 +267,29 @@ void Avx2Emitter::Body(int vectors) {
   vector_ = 0;
 }
 void Avx2Emitter::EmitRegionBegin(std::size_t region) {
-  UseLanesOf(graph_.regions[region].condition);
-  ForEachPhi(region, [&](int phi) { Set(phi, Make(WidthOf(TypeOf(phi)), Inst::kIdVmovdqa, Register(At(phi).b))); });
+  const int condition = graph_.regions[region].condition;
+  UseLanesOf(condition);
+  Vec any;
+  for (vector_ = 0; vector_ < vectors_; ++vector_) {
+    ForEachPhi(region, [&](int phi) { Set(phi, Make(WidthOf(TypeOf(phi)), Inst::kIdVmovdqa, Register(At(phi).b))); });
+    const Vec k = Register(condition);
+    any = vector_ == 0 ? k : Make(mask_width_, Inst::kIdVpor, any, k);
+  }
+  vector_ = 0;
   skip_ = cc_.newLabel();
-  const Vec k = Register(graph_.regions[region].condition);
-  Emit(Inst::kIdVptest, k, k);
+  Emit(Inst::kIdVptest, any, any);
   cc_.jz(skip_);
 }
 void Avx2Emitter::EmitRegionEnd(std::size_t region) {
   UseLanesOf(graph_.regions[region].condition);
-  ForEachPhi(region, [&](int phi) {
-    const int width = WidthOf(TypeOf(phi));
-    const Vec v = ValueOf(phi).v;
-    Emit(Inst::kIdVpblendvb, v, v, Register(At(phi).a), MaskOf(graph_.regions[region].condition, width));
-  });
+  for (vector_ = 0; vector_ < vectors_; ++vector_) {
+    ForEachPhi(region, [&](int phi) {
+      const int width = WidthOf(TypeOf(phi));
+      const Vec v = ValueOf(phi).v;
+      Emit(Inst::kIdVpblendvb, v, v, Register(At(phi).a), MaskOf(graph_.regions[region].condition, width));
+    });
+  }
+  vector_ = 0;
   cc_.bind(skip_);
 }
 

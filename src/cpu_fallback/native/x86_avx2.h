@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // AVX2, FMA and F16C: as many lanes as the widest type has in 32 bytes. A pred is a vector of masks as wide as the
-// widest type. There are no masked accesses to bytes: a row is done by two vectors at a time, then by one, and what is
-// left of it by single lanes. In a routine each node has lanes of its own, and a pred masks as wide as what was
+// widest type. There are no masked accesses to bytes: a row is done by two or four vectors at a time, then by one, and
+// what is left of it by single lanes. In a routine each node has lanes of its own, and a pred masks as wide as what was
 // compared.
 #pragma once
 
@@ -174,11 +174,14 @@ class Avx2Emitter {
   void EmitIntExtremum(int id);
   void EmitMul(int id);
   Vec Product64(const Vec& a, const Vec& b);
+  void EmitScale(int id);
   void EmitDivide(int id);
   void EmitShift(int id);
   void EmitPopcount(int id);
   void EmitClz(int id);
   void EmitConversion(int id);
+  Vec LongsToDoubles(const Vec& a, bool is_signed);
+  Vec RoundedToOdd(const Vec& a, bool is_signed);
   void EmitFloatToInt(int id);
   Vec Not(const Vec& v, int width);
   // a > b of integers, as masks of their width.
@@ -190,13 +193,13 @@ class Avx2Emitter {
   Vec WordsToDoubles(const Vec& v, bool is_signed);
   Vec DoublesToWords(const Vec& v, bool is_signed);
 
-  static constexpr std::size_t kVectors = 2;  // of the body
+  static constexpr std::size_t kVectors = 4;  // of the body
   const LaneGraph& graph_;
   asmjit::x86::Compiler& cc_;
   std::vector<bool> used_;
   int lanes_ = 8, mask_width_ = 4;
-  bool is_block_ = false;   // of a routine
-  std::size_t vector_ = 0;  // the one that is being made
+  bool is_block_ = false;                 // of a routine
+  std::size_t vector_ = 0, vectors_ = 1;  // of the body: the one that is being made, and how many there are
   std::array<std::vector<Value>, kVectors> values_;
   std::vector<bool> fixed_;  // hoisted constants, and row values
   LaneLoop loop_;

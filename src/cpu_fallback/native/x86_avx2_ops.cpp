@@ -23,13 +23,15 @@ uint64_t FloatBits(float x) { return std::bit_cast<uint32_t>(x); }
 
 }  // namespace
 
-x86::Vec Avx2Emitter::Not(const Vec& v, int width) { return Make(width, Inst::kIdVpxor, v, Load(~uint64_t{0}, width)); }
+x86::Vec Avx2Emitter::Not(const Vec& v, int width) {
+  return Make(width, Inst::kIdVpxor, v, Constant(~uint64_t{0}, width));
+}
 
 x86::Vec Avx2Emitter::Greater(ElementType type, const Vec& a, const Vec& b) {
   const int width = WidthOf(type);
   const InstId op = SizedInst(width, Inst::kIdVpcmpgtb, Inst::kIdVpcmpgtw, Inst::kIdVpcmpgtd, Inst::kIdVpcmpgtq);
   if (IsSigned(type)) return Make(width, op, a, b);
-  const Vec sign = Load(SignBit(width), width);
+  const Mem sign = Constant(SignBit(width), width);
   return Make(width, op, Make(width, Inst::kIdVpxor, a, sign), Make(width, Inst::kIdVpxor, b, sign));
 }
 
@@ -140,10 +142,10 @@ void Avx2Emitter::EmitNode(int id) {
     case LaneOp::kGreater: return Binary(id, is_double ? Inst::kIdVmaxpd : Inst::kIdVmaxps, false);
     case LaneOp::kLesser: return Binary(id, is_double ? Inst::kIdVminpd : Inst::kIdVminps, false);
     case LaneOp::kSqrt: return Unary(id, is_double ? Inst::kIdVsqrtpd : Inst::kIdVsqrtps);
-    case LaneOp::kNeg: return Set(id, Make(width, Inst::kIdVpxor, Register(n.a), Load(SignBit(width), width)));
+    case LaneOp::kNeg: return Set(id, Make(width, Inst::kIdVpxor, Register(n.a), Constant(SignBit(width), width)));
     case LaneOp::kAbs: {
       const Vec a = Register(n.a);
-      if (is_float) return Set(id, Make(width, Inst::kIdVpand, a, Load(SignBit(width) - 1, width)));
+      if (is_float) return Set(id, Make(width, Inst::kIdVpand, a, Constant(SignBit(width) - 1, width)));
       if (width < 8) return Unary(id, SizedInst(width, Inst::kIdVpabsb, Inst::kIdVpabsw, Inst::kIdVpabsd, 0));
       const Vec sign = Make(width, Inst::kIdVpcmpgtq, Load(0, width), a);
       return Set(id, Make(width, Inst::kIdVpsubq, Make(width, Inst::kIdVpxor, a, sign), sign));
@@ -174,11 +176,11 @@ void Avx2Emitter::EmitNode(int id) {
     case LaneOp::kSpread:
     case LaneOp::kPick:
     case LaneOp::kPut:
-    case LaneOp::kScale:
     case LaneOp::kQuotient:
     case LaneOp::kRoundToBf16:
     case LaneOp::kLookup:
     case LaneOp::kByteToFloat: return;  // CanEmit says no
+    case LaneOp::kScale: return EmitScale(id);
     case LaneOp::kPopcount: return EmitPopcount(id);
     case LaneOp::kClz: return EmitClz(id);
     case LaneOp::kEq:
@@ -198,7 +200,7 @@ void Avx2Emitter::EmitNode(int id) {
     case LaneOp::kSettle: {
       const Vec a = Register(n.a);
       const Vec is_nan = Make(width, is_double ? Inst::kIdVcmppd : Inst::kIdVcmpps, a, a, Imm(3));
-      return Set(id, Blend(width, is_nan, Load(is_double ? kNanF64 : kNanF32, width), a));
+      return Set(id, Blend(width, is_nan, Constant(is_double ? kNanF64 : kNanF32, width), a));
     }
   }
 }
@@ -207,11 +209,17 @@ void Avx2Emitter::EmitCompare(int id) {
   const LaneNode& n = At(id);
   const ElementType type = TypeOf(n.a);
   const int width = WidthOf(type);
-  const Vec a = Register(n.a), b = Register(n.b);
   if (IsFloat(type)) {
-    const int how = n.op == LaneOp::kEq ? 0 : n.op == LaneOp::kNe ? 4 : n.op == LaneOp::kLt ? 17 : 18;
-    return SetMasks(id, Make(width, width == 8 ? Inst::kIdVcmppd : Inst::kIdVcmpps, a, b, Imm(how)), width);
+    const InstId op = width == 8 ? Inst::kIdVcmppd : Inst::kIdVcmpps;
+    const bool turns = !ValueOf(n.a).is_set;  // a constant may lie in memory behind the other operand
+    const int how = n.op == LaneOp::kEq   ? 0
+                    : n.op == LaneOp::kNe ? 4
+                    : n.op == LaneOp::kLt ? (turns ? 30 : 17)
+                                          : (turns ? 29 : 18);
+    const Vec first = Register(turns ? n.b : n.a);
+    return SetMasks(id, Make(width, op, first, RegisterOrMemory(turns ? n.a : n.b), Imm(how)), width);
   }
+  const Vec a = Register(n.a), b = Register(n.b);
   Vec v;
   if (n.op == LaneOp::kEq || n.op == LaneOp::kNe)
     v = Make(width, SizedInst(width, Inst::kIdVpcmpeqb, Inst::kIdVpcmpeqw, Inst::kIdVpcmpeqd, Inst::kIdVpcmpeqq), a, b);
@@ -230,7 +238,7 @@ void Avx2Emitter::EmitExtremum(int id) {
       is_max ? (is_double ? Inst::kIdVmaxpd : Inst::kIdVmaxps) : (is_double ? Inst::kIdVminpd : Inst::kIdVminps);
   const Vec v = Make(width, is_max ? Inst::kIdVpand : Inst::kIdVpor, Make(width, op, a, b), Make(width, op, b, a));
   const Vec is_nan = Make(width, is_double ? Inst::kIdVcmppd : Inst::kIdVcmpps, a, b, Imm(3));
-  Set(id, Blend(width, is_nan, Load(is_double ? kNanF64 : kNanF32, width), v));
+  Set(id, Blend(width, is_nan, Constant(is_double ? kNanF64 : kNanF32, width), v));
 }
 void Avx2Emitter::EmitIntExtremum(int id) {
   const LaneNode& n = At(id);
@@ -296,6 +304,16 @@ x86::Vec Avx2Emitter::DoublesToWords(const Vec& v, bool is_signed) {
   }
   Emit(Inst::kIdVshufps, out, whole.xmm(), high, Imm(0x88));
   return out;
+}
+
+// In two steps, of which the first is exact, by powers of two whose exponents are in the lower words (f64::Scale).
+void Avx2Emitter::EmitScale(int id) {
+  const Vec by = Register(At(id).b), half = Make(8, Inst::kIdVpsrad, by, Imm(1));
+  const auto scaled = [&](const Operand& x, const Vec& exponent) {
+    const Vec biased = Make(8, Inst::kIdVpaddd, exponent, Constant(1023, 8));
+    return Make(8, Inst::kIdVmulpd, Make(8, Inst::kIdVpsllq, biased, Imm(52)), x);
+  };
+  Set(id, scaled(scaled(RegisterOrMemory(At(id).a), half), Make(8, Inst::kIdVpsubd, by, half)));
 }
 
 // By way of doubles, as for AVX-512.
@@ -425,13 +443,28 @@ void Avx2Emitter::EmitConversion(int id) {
     const Vec low = Make(4, Inst::kIdVcvtdq2ps, Make(4, Inst::kIdVpand, a, Load(0xffff, 4)));
     return Set(id, Make(4, Inst::kIdVaddps, Make(4, Inst::kIdVmulps, high, Load(FloatBits(65536.0f), 4)), low));
   }
-  // The lower half is in the significand of 2^52 + it, the upper one, from which a sign takes 2^63, in that of 2^84 +
-  // it. What both have too much is taken from the upper one, exactly; the sum is rounded once.
+  if (width == 8) return Set(id, LongsToDoubles(a, is_signed));
+  Set(id, Make(4, Inst::kIdVcvtpd2ps, LongsToDoubles(RoundedToOdd(a, is_signed), is_signed)));
+}
+
+// The lower half is in the significand of 2^52 + it, the upper one, from which a sign takes 2^63, in that of 2^84 + it.
+// What both have too much is taken from the upper one, exactly; the sum is rounded once.
+x86::Vec Avx2Emitter::LongsToDoubles(const Vec& a, bool is_signed) {
   const Vec low = Make(8, Inst::kIdVpblendd, Load(DoubleBits(0x1p52), 8), a, Imm(0x55));
   const double much = is_signed ? 0x1p84 + 0x1p63 : 0x1p84;
-  const Vec high = Make(8, Inst::kIdVpxor, Make(8, Inst::kIdVpsrlq, a, Imm(32)), Load(DoubleBits(much), 8));
-  const Vec rest = Make(8, Inst::kIdVsubpd, high, Load(DoubleBits(much + 0x1p52), 8));
-  Set(id, Make(8, Inst::kIdVaddpd, rest, low));
+  const Vec high = Make(8, Inst::kIdVpxor, Make(8, Inst::kIdVpsrlq, a, Imm(32)), Constant(DoubleBits(much), 8));
+  return Make(8, Inst::kIdVaddpd, Make(8, Inst::kIdVsubpd, high, Constant(DoubleBits(much + 0x1p52), 8)), low);
+}
+
+// Integers of 64 bits that f64 has: those of more than 53 bits rounded to odd at the twelfth lowest, so that what is
+// rounded to f32 afterwards is rounded once.
+x86::Vec Avx2Emitter::RoundedToOdd(const Vec& a, bool is_signed) {
+  constexpr uint64_t kLow = 0x7ff;
+  const Vec up = Make(8, Inst::kIdVpaddq, Make(8, Inst::kIdVpand, a, Constant(kLow, 8)), Constant(kLow, 8));
+  const Vec odd = Make(8, Inst::kIdVpand, Make(8, Inst::kIdVpor, a, up), Constant(~kLow, 8));
+  const Vec from_least = is_signed ? Make(8, Inst::kIdVpaddq, a, Constant(uint64_t{1} << 53, 8)) : a;
+  const Vec excess = Make(8, Inst::kIdVpsrlq, from_least, Imm(is_signed ? 54 : 53));
+  return Blend(8, Make(8, Inst::kIdVpcmpeqq, excess, Load(0, 8)), a, odd);
 }
 
 void Avx2Emitter::EmitFloatToInt(int id) {

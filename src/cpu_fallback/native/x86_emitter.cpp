@@ -38,7 +38,6 @@ bool HasAvx2For(const LaneGraph& graph, const LaneNode& n) {
     return false;
   switch (n.op) {
     case LaneOp::kQuotient:
-    case LaneOp::kScale:
     case LaneOp::kRoundToBf16:
     case LaneOp::kLookup:
     case LaneOp::kByteToFloat: return false;
@@ -50,7 +49,6 @@ bool HasAvx2For(const LaneGraph& graph, const LaneNode& n) {
     case LaneOp::kGather: return n.b < 0 || graph.streams[n.bits].width >= 4;
     case LaneOp::kLoad: return n.b < 0 || graph.streams[n.bits & 0xffffffffu].width >= 4;
     case LaneOp::kFloatToInt: return width == 4;
-    case LaneOp::kIntToFloat: return width == 8 || StorageBytes(graph.nodes[static_cast<std::size_t>(n.a)].type) == 4;
     case LaneOp::kConstant:
     case LaneOp::kUniform:
     case LaneOp::kRow:
@@ -78,6 +76,7 @@ bool HasAvx2For(const LaneGraph& graph, const LaneNode& n) {
     case LaneOp::kShr:
     case LaneOp::kSar:
     case LaneOp::kMulHigh:
+    case LaneOp::kScale:
     case LaneOp::kMulLow32:
     case LaneOp::kPopcount:
     case LaneOp::kClz:
@@ -88,6 +87,7 @@ bool HasAvx2For(const LaneGraph& graph, const LaneNode& n) {
     case LaneOp::kSelect:
     case LaneOp::kBitcast:
     case LaneOp::kExtend:
+    case LaneOp::kIntToFloat:
     case LaneOp::kTruncate:
     case LaneOp::kTruncateToInt:
     case LaneOp::kFloatToFloat:
