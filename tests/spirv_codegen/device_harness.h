@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs emitted programs: through spirv-val for every profile of tests/profiles, and on the Vulkan devices that are
-// here (lavapipe, and SwiftShader where it has been fetched), in both addressing models.
+// here (lavapipe, and SwiftShader where it has been fetched), in its addressing models by turns.
 #pragma once
 
 #include <string>

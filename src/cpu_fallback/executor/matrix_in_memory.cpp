@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu_fallback/executor/matrix_in_memory.h"
 
-#include <cstring>
 #include <utility>
 
 #include "base/index.h"
@@ -30,13 +29,9 @@ std::optional<MatrixInMemory> MatrixInMemory::Make(const plan::ElementProgram& p
   MatrixInMemory out;
   out.buffer_ = value.buffer, out.width_ = StorageBytes(type);
   out.line_stride_ = lines.stride, out.depth_stride_ = depth.stride;
-  plan::ElementProgram place = program;
-  place.nodes.push_back(
-      {.op = NodeOp::kIndex, .type = ElementType::kS32, .index = value.index, .depends = space.Depends(value.index)});
-  place.results = {static_cast<plan::NodeId>(place.nodes.size()) - 1};
-  auto compiled = BlockProgram::Compile(place, {.tile = {.column_dim = last}});
-  if (!compiled) return std::nullopt;
-  out.place_ = std::move(*compiled);
+  auto place = ElementPlace::Make(program, value.index);
+  if (!place) return std::nullopt;
+  out.place_ = std::move(*place);
   return out;
 }
 
@@ -45,10 +40,7 @@ const std::byte* MatrixInMemory::Find(std::byte* memory, std::span<const int64_t
   Dims origin(batch.begin(), batch.end());
   origin.push_back(0);
   origin.push_back(0);
-  place_.RunTile(memory, origin, 1, 1);
-  int32_t element = 0;
-  std::memcpy(&element, place_.ResultValue(memory, 0).data, sizeof(element));
-  return bindings[At(buffer_)] + int64_t{element} * width_;
+  return bindings[At(buffer_)] + place_.At(memory, origin) * width_;
 }
 
 }  // namespace krafla::cpu

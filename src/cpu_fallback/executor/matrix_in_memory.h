@@ -6,7 +6,7 @@
 #include <optional>
 #include <span>
 
-#include "cpu_fallback/executor/block_program.h"
+#include "cpu_fallback/executor/element_place.h"
 #include "plan/element_program.h"
 
 namespace krafla::cpu {
@@ -27,7 +27,7 @@ class MatrixInMemory {
   const std::byte* Find(std::byte* memory, std::span<const int64_t> batch, std::span<std::byte* const> bindings) const;
 
  private:
-  BlockProgram place_;  // result: the element at which the matrix of a batch begins
+  ElementPlace place_;  // where the matrix of a batch begins
   int buffer_ = 0, width_ = 1;
   int64_t line_stride_ = 1, depth_stride_ = 1;
 };

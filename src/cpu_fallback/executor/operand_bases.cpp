@@ -2,7 +2,6 @@
 #include "cpu_fallback/executor/operand_bases.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/index.h"
@@ -65,11 +64,7 @@ std::optional<OperandBases> OperandBases::TakeOutOf(plan::ElementProgram& progra
     plan::ElementProgram place = made;
     place.buffers = program.buffers;
     place.nodes = program.nodes;
-    place.nodes.push_back({.op = NodeOp::kIndex, .type = ElementType::kS32, .index = base.index});
-    place.results = {static_cast<plan::NodeId>(place.nodes.size()) - 1};
-    plan::DropUnneededNodes(place);
-    const int last = static_cast<int>(place.space.dims().size()) - 1;
-    auto compiled = BlockProgram::Compile(place, {.tile = {.column_dim = last}});
+    auto compiled = ElementPlace::Make(std::move(place), base.index);
     if (!compiled) return std::nullopt;
     base.place = std::move(*compiled);
     out.frame_bytes_ = std::max(out.frame_bytes_, base.place.frame_bytes());
@@ -84,10 +79,7 @@ OperandBases::Bindings OperandBases::Find(std::span<std::byte* const> bindings, 
   Bindings out(bindings.begin(), bindings.end());
   for (const Base& base : bases_) {
     base.place.Start(memory, bindings);
-    base.place.RunTile(memory, origin_, 1, 1);
-    int32_t element = 0;
-    std::memcpy(&element, base.place.ResultValue(memory, 0).data, sizeof(element));
-    out.push_back(bindings[At(base.buffer)] + int64_t{element} * base.width);
+    out.push_back(bindings[At(base.buffer)] + base.place.At(memory, origin_) * base.width);
   }
   return out;
 }

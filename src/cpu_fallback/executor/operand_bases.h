@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "cpu_fallback/executor/block_program.h"
+#include "cpu_fallback/executor/element_place.h"
 #include "krafla/inline_vector.h"
 #include "plan/element_program.h"
 
@@ -30,7 +30,7 @@ class OperandBases {
   struct Base {
     int buffer = 0, width = 1;
     plan::IndexId index = 0;
-    BlockProgram place;  // result: the element
+    ElementPlace place;
   };
   std::vector<Base> bases_;
   Dims origin_;

@@ -112,6 +112,7 @@ namespace {
 using Wide = __int128;
 
 struct Counter {
+  std::size_t element = 0;
   Wide initial, step, bound;
   ComparisonDirection direction;
   ElementType type;
@@ -158,6 +159,7 @@ std::optional<Counter> FindCounter(const Instruction& loop) {
     auto n = StateElement(*counted);
     if (!n) continue;
     Counter out;
+    out.element = *n;
     out.type = counted->shape().element_type();
     out.direction = test->attr<CompareAttributes>().direction;
     if (side == 1) out.direction = Mirrored(out.direction);
@@ -223,6 +225,12 @@ std::optional<int64_t> TripCount(const Instruction& instruction) {
   Wide high = IsSigned(c.type) ? (Wide{1} << (bits - 1)) - 1 : (Wide{1} << bits) - 1;
   if (last < low || last > high || turns > INT64_MAX) return std::nullopt;
   return static_cast<int64_t>(turns);
+}
+
+std::optional<std::size_t> TurnNumber(const Instruction& instruction) {
+  const auto counter = FindCounter(instruction);
+  if (!counter || counter->initial != 0 || counter->step != 1) return std::nullopt;
+  return counter->element;
 }
 
 std::vector<Instruction*> LoopsOf(const Computation& computation) {

@@ -51,6 +51,9 @@ class Loop {
 // The trip count, where a counter with known start, step and bound alone decides it.
 std::optional<int64_t> TripCount(const Instruction& instruction);
 
+// The state element that has the number of the turn, from 0 on, where it alone decides how many turns there are.
+std::optional<std::size_t> TurnNumber(const Instruction& instruction);
+
 // The while instructions of a computation, in order.
 std::vector<Instruction*> LoopsOf(const Computation& computation);
 

@@ -8,26 +8,9 @@
 
 #include "passes/loops/loop.h"
 #include "passes/passes.h"
-#include "passes/simplify/scalar_facts.h"
 
 namespace krafla {
 namespace {
-
-// The state element that counts turns from 0 by 1.
-std::optional<std::size_t> TurnNumber(const Loop& loop) {
-  const auto is = [](const Instruction* i, int64_t value) {
-    const Literal* literal =
-        i != nullptr && i->shape().IsScalar() && IsIntegral(i->shape().element_type()) ? SplatOf(i) : nullptr;
-    return literal != nullptr && ScalarInt(*literal) == value;
-  };
-  for (std::size_t n = 0; n < loop.size(); ++n) {
-    const Instruction* next = loop.Next(n);
-    if (next->opcode() != Opcode::kAdd || !is(loop.Initial(n), 0)) continue;
-    for (const std::size_t side : {std::size_t{0}, std::size_t{1}})
-      if (Loop::ElementOf(*next->operand(side)) == n && is(next->operand(1 - side), 1)) return n;
-  }
-  return std::nullopt;
-}
 
 // Whether the start indices of a slice of one row, from operand `first` on, are those of the row that has the number of
 // the turn: the others, of whole dimensions, are 0 whatever they say.
@@ -166,7 +149,7 @@ Result<bool> ScannedState(Module& module, const PassOptions&) {
   return RewriteLoops(module, effects, [&](Instruction* i, std::vector<Instruction*>&) -> Result<bool> {
     auto loop = Loop::Of(i);
     const std::optional<int64_t> turns = loop ? TripCount(*i) : std::nullopt;
-    const std::optional<std::size_t> turn = turns ? TurnNumber(*loop) : std::nullopt;
+    const std::optional<std::size_t> turn = turns ? TurnNumber(*i) : std::nullopt;
     if (!turn || !KeepRowsInPlace(*loop, *turns, *turn)) return false;
     KRAFLA_TRY(loop->body().SortTopologically());
     return true;
