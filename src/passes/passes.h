@@ -33,6 +33,7 @@ KRAFLA_PASS(MovementSimplifier);
 KRAFLA_PASS(PackedState);
 KRAFLA_PASS(PieceReducer);
 KRAFLA_PASS(RaggedDotExpander);
+KRAFLA_PASS(RaggedDotRecognizer);
 KRAFLA_PASS(RngExpander);
 KRAFLA_PASS(ScaledDotExpander);
 KRAFLA_PASS(ScanExpander);

@@ -49,6 +49,8 @@ constexpr std::array kPasses = {
     PassInfo{"piece_reducer", "turns reductions along a stack of few arrays into combinations of the arrays",
              PieceReducer},
     PassInfo{"ragged_dot_expander", "expands ragged-dot to dots and masks", RaggedDotExpander},
+    PassInfo{"ragged_dot_recognizer", "turns dots of rows that are zero outside their group into ragged-dots",
+             RaggedDotRecognizer},
     PassInfo{"rng_expander", "expands rng to random bits and arithmetic", RngExpander},
     PassInfo{"scaled_dot_expander", "expands scaled-dot to multiplications and a dot", ScaledDotExpander},
     PassInfo{"scan_expander", "turns scans that are more than running combinations into loops", ScanExpander},
@@ -105,7 +107,8 @@ constexpr auto kFirst = std::to_array<std::string_view>({
     "small_picture_expander",
     "dilated_window_expander",
     "dilated_convolution_expander",
-    // Makes reduce-windows that the recognizer turns into scans.
+    // The second makes reduce-windows that the recognizer of scans turns into scans.
+    "ragged_dot_recognizer",
     "ragged_dot_expander",
     "scaled_dot_expander",
     "scan_recognizer",

@@ -88,6 +88,29 @@ TEST(StablehloText, PrettyAndGenericForms) {
   EXPECT_EQ(m.input_output_aliases[0].output_index, Dims{0});
 }
 
+// As a composite, in which jax.export writes it for platforms that have the operation.
+TEST(StablehloText, CompositeRaggedDot) {
+  auto module = ReadModule(R"mlir(
+func.func @main(%l: tensor<6x3xf32>, %r: tensor<2x3x4xf32>, %g: tensor<2xi32>) -> tensor<6x4xf32> {
+  %0 = stablehlo.composite "chlo.ragged_dot" %l, %r, %g {composite_attributes = {
+    precision_config = ["DEFAULT", "DEFAULT"], ragged_dot_dimension_numbers = [array<i64>, array<i64>, array<i64: 1>,
+    array<i64: 1>, array<i64: 0>, array<i64: 0>]}, decomposition = @impl, version = 1 : i32} :
+    (tensor<6x3xf32>, tensor<2x3x4xf32>, tensor<2xi32>) -> tensor<6x4xf32>
+  return %0 : tensor<6x4xf32>
+}
+func.func private @impl(%l: tensor<6x3xf32>, %r: tensor<2x3x4xf32>, %g: tensor<2xi32>) -> tensor<6x4xf32> {
+  %c = stablehlo.constant dense<0.0> : tensor<6x4xf32>
+  return %c : tensor<6x4xf32>
+}
+)mlir",
+                           "composite.mlir");
+  ASSERT_TRUE(module) << module.error().ToString();
+  const std::string line = Line(**module, Opcode::kRaggedDot);
+  for (std::string_view part :
+       {"lhs_contracting_dims={1}", "rhs_contracting_dims={1}", "lhs_ragged_dims={0}", "rhs_group_dims={0}"})
+    EXPECT_NE(line.find(part), std::string::npos) << line;
+}
+
 // Forms that are printed seldom: a function without a body, raw dimension numbers, bounds of some dimensions, flags
 // that stand by themselves, CHLO's region and structure.
 TEST(StablehloText, SeldomForms) {

@@ -65,8 +65,6 @@ class DotRun final : public CpuKernel {
     auto out = std::make_unique<DotRun>();
     const bool computes = as_planned.computes_lhs() || as_planned.computes_rhs();
     plan::DotKernel body = computes ? as_planned : WithBatchesSplit(as_planned);
-    if (body.computes_lhs() != body.computes_rhs())
-      out->bases_ = OperandBases::TakeOutOf(body.computes_lhs() ? body.lhs_program : body.rhs_program);
     Dims dims = body.batch;
     dims.push_back(body.m);
     dims.push_back(body.n);
@@ -74,6 +72,8 @@ class DotRun final : public CpuKernel {
     for (int64_t d : dims) out->count_ *= d;
     if (out->count_ == 0) return out;
     KRAFLA_ASSIGN(out->epilogue_, Epilogue::Make(body.epilogue, body.accumulate_type, dims));
+    out->problem_ = ProblemOf(body);
+    if (body.computes_lhs() != body.computes_rhs()) out->FindBases(body);
     out->body_ = body;
     out->body_.epilogue = plan::ElementProgram();
     KRAFLA_TRY(out->ChooseProduct(options));
@@ -109,15 +109,36 @@ class DotRun final : public CpuKernel {
     return binding < 0 ? nullptr : bindings[static_cast<std::size_t>(binding)] + offset * StorageBytes(type);
   }
 
-  Result<> Multiply(std::span<std::byte* const> bindings, std::byte* to, ThreadPool& pool, std::byte* scratch) const {
-    if (!bases_) return MultiplyThere(bindings, to, pool, scratch);
-    const OperandBases::Bindings all = bases_->Find(bindings, scratch + bases_frame_);
-    return MultiplyThere(all, to, pool, scratch);
+  // Takes the places that a run knows out of the operand that is computed.
+  void FindBases(plan::DotKernel& body) {
+    plan::ElementProgram& program = body.computes_lhs() ? body.lhs_program : body.rhs_program;
+    // A matrix that is read as it is has its place looked up by what multiplies it.
+    const bool is_array = program.nodes[static_cast<std::size_t>(program.results[0])].op == plan::NodeOp::kLoad;
+    if (!is_array) bases_ = OperandBases::TakeBatchesOutOf(program, static_cast<int>(body.batch.size()));
+    batch_by_batch_ = bases_.has_value();
+    if (batch_by_batch_) body.batch = body.lhs_batch_strides = body.rhs_batch_strides = Dims();
+    else bases_ = OperandBases::TakeOutOf(program);
   }
-  Result<> MultiplyThere(std::span<std::byte* const> bindings, std::byte* to, ThreadPool& pool,
+
+  Result<> Multiply(std::span<std::byte* const> bindings, std::byte* to, ThreadPool& pool, std::byte* scratch) const {
+    if (!bases_) return MultiplyThere(bindings, 0, to, pool, scratch);
+    if (!batch_by_batch_) return MultiplyThere(bases_->Find(bindings, scratch + bases_frame_), 0, to, pool, scratch);
+    const int width = StorageBytes(body_.accumulate_type);
+    Dims point(problem_.batch.size(), 0);
+    for (int64_t b = 0; b < BatchCount(problem_); ++b) {
+      std::byte* there = to + BatchOffset(b, problem_.batch, problem_.result_batch_strides) * width;
+      KRAFLA_TRY(MultiplyThere(bases_->Find(bindings, scratch + bases_frame_, point), b, there, pool, scratch));
+      for (std::size_t d = point.size(); d-- > 0 && ++point[d] == problem_.batch[d];) point[d] = 0;
+    }
+    return {};
+  }
+  // `batch`: the one that `to` is of, where they are run one by one.
+  Result<> MultiplyThere(std::span<std::byte* const> bindings, int64_t batch, std::byte* to, ThreadPool& pool,
                          std::byte* scratch) const {
-    const std::byte* lhs = Begin(bindings, body_.lhs_binding, body_.lhs_offset, body_.lhs_type);
-    const std::byte* rhs = Begin(bindings, body_.rhs_binding, body_.rhs_offset, body_.rhs_type);
+    const int64_t lhs_offset = BatchOffset(batch, problem_.batch, problem_.lhs_batch_strides),
+                  rhs_offset = BatchOffset(batch, problem_.batch, problem_.rhs_batch_strides);
+    const std::byte* lhs = Begin(bindings, body_.lhs_binding, body_.lhs_offset + lhs_offset, body_.lhs_type);
+    const std::byte* rhs = Begin(bindings, body_.rhs_binding, body_.rhs_offset + rhs_offset, body_.rhs_type);
     if (weights_) {
       weights_->Run(bindings, lhs != nullptr ? lhs : rhs, to, pool, scratch);
     } else if (table_) {
@@ -165,6 +186,10 @@ class DotRun final : public CpuKernel {
       if (b.n == 1 && b.m > 1) at_result.result_m_stride = 1;
     }
     const bool own_direct = same_type && dense_result;
+    if (batch_by_batch_) {
+      if (own_direct) problem_.result_batch_strides = at_result.result_batch_strides;
+      at_result.result_batch_strides = Dims();
+    }
     const double flops = 2.0 * static_cast<double>(count_) * static_cast<double>(b.k);
     const GemmProblem& own = own_direct ? at_result : p;
     if (b.computes_lhs() || b.computes_rhs()) {
@@ -225,7 +250,9 @@ class DotRun final : public CpuKernel {
   plan::DotKernel body_;
   int64_t count_ = 0;
   Epilogue epilogue_;
+  GemmProblem problem_;  // of all batches
   std::optional<OperandBases> bases_;
+  bool batch_by_batch_ = false;
   std::optional<WeightProduct> weights_;
   std::optional<TableProduct> table_;
   std::optional<ComputedProduct> computed_;

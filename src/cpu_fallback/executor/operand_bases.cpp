@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/index.h"
+#include "plan/reindex.h"
 
 namespace krafla::cpu {
 
@@ -16,27 +17,76 @@ using plan::NodeOp;
 
 namespace {
 
-// The part of an index that is the same for all elements, but for its constant.
-IndexId SharedPart(plan::IndexSpace& space, IndexId index) {
+IndexId OfAtom(plan::IndexSpace& space, const IndexAtom& atom) {
+  switch (atom.kind) {
+    case IndexAtom::Kind::kIter: return space.Iter(atom.iter);
+    case IndexAtom::Kind::kFloorDiv: return space.FloorDiv(atom.expr, atom.divisor);
+    case IndexAtom::Kind::kMod: return space.Mod(atom.expr, atom.divisor);
+    case IndexAtom::Kind::kValue: return space.Value(atom.node, atom.lo, atom.hi, atom.depends);
+  }
+  return 0;
+}
+
+// The part of an index that differs along the dimensions `shared` at the most, but for its constant.
+IndexId SharedPart(plan::IndexSpace& space, IndexId index, uint64_t shared) {
   const IndexExpr expr = space.expr(index);
   IndexId out = space.Constant(0);
   for (const plan::IndexTerm& t : expr.terms) {
     const IndexAtom atom = space.atom(t.atom);
-    if (atom.kind != IndexAtom::Kind::kValue || atom.depends != 0) continue;
-    out = space.Add(out, space.Mul(space.Value(atom.node, atom.lo, atom.hi, atom.depends), t.coefficient));
+    if ((atom.depends & ~shared) == 0) out = space.Add(out, space.Mul(OfAtom(space, atom), t.coefficient));
   }
   return out;
 }
 
+// After the indices of loads have lost a part.
+void SetDepends(plan::ElementProgram& program) {
+  for (Node& n : program.nodes) {
+    if (n.op == NodeOp::kParam) continue;
+    n.depends = n.op == NodeOp::kLoad || n.op == NodeOp::kIndex ? program.space.Depends(n.index) : 0;
+    for (plan::NodeId o : n.operands)
+      if (o != plan::kNoNode) n.depends |= program.nodes[At(o)].depends;
+    if (n.mask != plan::kNoNode) n.depends |= program.nodes[At(n.mask)].depends;
+  }
+}
+
+// Whether a load's place depends on a number that is read for each point of the dimensions `shared`.
+bool ReadsPlaces(const plan::ElementProgram& program, uint64_t shared) {
+  return std::ranges::any_of(program.nodes, [&](const Node& n) {
+    return n.op == NodeOp::kLoad &&
+           std::ranges::any_of(program.space.expr(n.index).terms, [&](const plan::IndexTerm& t) {
+             const IndexAtom& atom = program.space.atom(t.atom);
+             return atom.kind == IndexAtom::Kind::kValue && atom.depends != 0 && (atom.depends & ~shared) == 0;
+           });
+  });
+}
+
 }  // namespace
 
-std::optional<OperandBases> OperandBases::TakeOutOf(plan::ElementProgram& program) {
+std::optional<OperandBases> OperandBases::TakeOutOf(plan::ElementProgram& program) { return TakeOut(program, 0); }
+
+std::optional<OperandBases> OperandBases::TakeBatchesOutOf(plan::ElementProgram& program, int batch_rank) {
+  const uint64_t batches = (uint64_t{1} << batch_rank) - 1;
+  if (batch_rank == 0 || !ReadsPlaces(program, batches)) return std::nullopt;
+  plan::ElementProgram made = program;
+  std::optional<OperandBases> out = TakeOut(made, batches);
+  // Places have been dropped, or else something reads them still.
+  if (!out || std::ranges::any_of(made.nodes, [&](const Node& n) { return (n.depends & batches) != 0; }))
+    return std::nullopt;
+  const Dims all = made.space.dims();
+  std::vector<plan::DimImage> images(At(batch_rank));
+  for (int d = batch_rank; d < static_cast<int>(all.size()); ++d) images.push_back(plan::DimImage::Of(d - batch_rank));
+  program = plan::Reindex(made, all.span().subspan(At(batch_rank)), images);
+  return out;
+}
+
+std::optional<OperandBases> OperandBases::TakeOut(plan::ElementProgram& program, uint64_t shared) {
   if (program.results.size() != 1 || program.space.dims().size() < 2) return std::nullopt;
   plan::ElementProgram made = program;
   OperandBases out;
   for (Node& n : made.nodes) {
-    if (n.op != NodeOp::kLoad || n.depends == 0) continue;
-    const IndexId base = SharedPart(made.space, n.index);
+    // What a place is read from is read where the places are found.
+    if (n.op != NodeOp::kLoad || (n.depends & ~shared) == 0) continue;
+    const IndexId base = SharedPart(made.space, n.index, shared);
     if (made.space.IsConstant(base)) continue;
     const IndexId rest = made.space.Sub(n.index, base);
     // A place is a number of 32 bits.
@@ -57,8 +107,8 @@ std::optional<OperandBases> OperandBases::TakeOutOf(plan::ElementProgram& progra
     count = std::max(count, left.hi + 1);
     n.buffer = static_cast<int>(first + number);
     n.index = rest;
-    n.depends = made.space.Depends(rest);
   }
+  SetDepends(made);
   if (out.bases_.empty()) return std::nullopt;
   for (Base& base : out.bases_) {
     plan::ElementProgram place = made;
@@ -75,11 +125,14 @@ std::optional<OperandBases> OperandBases::TakeOutOf(plan::ElementProgram& progra
   return out;
 }
 
-OperandBases::Bindings OperandBases::Find(std::span<std::byte* const> bindings, std::byte* memory) const {
+OperandBases::Bindings OperandBases::Find(std::span<std::byte* const> bindings, std::byte* memory,
+                                          std::span<const int64_t> batch) const {
   Bindings out(bindings.begin(), bindings.end());
+  Dims point = origin_;
+  std::ranges::copy(batch, point.begin());
   for (const Base& base : bases_) {
     base.place.Start(memory, bindings);
-    out.push_back(bindings[At(base.buffer)] + base.place.At(memory, origin_) * base.width);
+    out.push_back(bindings[At(base.buffer)] + base.place.At(memory, point) * base.width);
   }
   return out;
 }

@@ -80,18 +80,24 @@ Result<> TopK(Converter& c, const Op& op, Body& body, Instruction* operand) {
   return c.Emit(op, body, Opcode::kTopK, {operand}, TopKAttributes{k, true});
 }
 
+// The dimension numbers are a dictionary in CHLO; those of a composite are the same lists in this order.
+constexpr std::size_t kRaggedDotLists = 6;
+
 Result<> RaggedDot(Converter& c, const Op& op, Body& body) {
   KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
   AttributeRef numbers = op.Find("ragged_dot_dimension_numbers");
   if (numbers == nullptr) return InvalidArgument("'{}' has no attribute 'ragged_dot_dimension_numbers'.", op.name);
   RaggedDotAttributes a;
-  const std::pair<std::string_view, Dims*> fields[] = {
+  const std::pair<std::string_view, Dims*> fields[kRaggedDotLists] = {
       {"lhs_batching_dimensions", &a.dot.lhs_batch},          {"rhs_batching_dimensions", &a.dot.rhs_batch},
       {"lhs_contracting_dimensions", &a.dot.lhs_contracting}, {"rhs_contracting_dimensions", &a.dot.rhs_contracting},
       {"lhs_ragged_dimensions", &a.lhs_ragged_dims},          {"rhs_group_dimensions", &a.rhs_group_dims}};
   for (const auto& [key, value] : numbers->entries)
     for (const auto& [name, out] : fields)
       if (key == name) { KRAFLA_ASSIGN(*out, IntegersOf(*value)); }
+  for (std::size_t n = 0; n < numbers->elements.size() && n < kRaggedDotLists; ++n) {
+    KRAFLA_ASSIGN(*fields[n].second, IntegersOf(*numbers->elements[n]));
+  }
   KRAFLA_ASSIGN(a.dot.precision, PrecisionsOf(op));
   return c.Emit(op, body, Opcode::kRaggedDot, std::move(operands), std::move(a));
 }
@@ -170,6 +176,9 @@ Result<bool> ConvertChloComposite(Converter& c, const Op& op, Body& body) {
   plain.op_name = op.op_name;
   if (AttributeRef said = op.Find("composite_attributes"); said != nullptr) plain.attributes = said->entries;
   if (n == "top_k" && plain.Find("k") != nullptr) return ConvertChlo(c, plain, body);
+  if (AttributeRef numbers = plain.Find("ragged_dot_dimension_numbers");
+      n == "ragged_dot" && numbers != nullptr && numbers->elements.size() == kRaggedDotLists)
+    return ConvertChlo(c, plain, body);
   if (plain.operands.size() != 1 || plain.results.size() != 1) return false;
   std::optional<Opcode> opcode;
   for (const Unary& u : kUnary)

@@ -10,6 +10,7 @@
 #include "ir/dims.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
+#include "passes/simplify/scalar_facts.h"
 
 namespace krafla {
 

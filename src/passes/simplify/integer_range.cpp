@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "passes/lift.h"
 #include "passes/rewrite.h"
 #include "passes/simplify/scalar_facts.h"
 
@@ -41,6 +42,20 @@ std::optional<uint64_t> UpperBound(const Instruction& x, int depth) {
     auto a = of(0);
     return a && *a <= largest ? a : unknown;
   }
+  // The sum of one number and `count` others.
+  const auto sum = [&](std::optional<uint64_t> first, std::optional<uint64_t> each, int64_t count) {
+    uint64_t out = 0;
+    if (!first || !each || __builtin_mul_overflow(*each, static_cast<uint64_t>(count), &out) ||
+        __builtin_add_overflow(out, *first, &out) || out > largest)
+      return unknown;
+    return std::optional(out);
+  };
+  const auto adds = [&] { return BinaryOpcode(*x.called(0)) == Opcode::kAdd; };
+  // Each element has at most all updates: counts of equal numbers are written so.
+  if (op == Opcode::kScatter && x.operand_count() == 3 && adds())
+    return sum(of(0), of(2), x.operand(2)->shape().element_count());
+  if (op == Opcode::kReduce && x.operand_count() == 2 && x.shape().IsArray() && adds())
+    return sum(of(1), of(0), x.operand(0)->shape().element_count() / std::max<int64_t>(x.shape().element_count(), 1));
   if (x.operand_count() != 2) return unknown;
   bool known = op == Opcode::kAnd || op == Opcode::kAdd || op == Opcode::kMultiply || op == Opcode::kMinimum ||
                op == Opcode::kMaximum || op == Opcode::kShiftRightLogical || op == Opcode::kRemainder;

@@ -261,10 +261,15 @@ bool FusionPlanner::ComputedByDot(const Instruction& operand) const {
   double bytes = 0, cost = 0;
   bool moves_only = true;
   std::unordered_set<ValueRef, ValueRefHash> seen;
-  std::vector<const Instruction*> stack = {&operand};
+  struct Read {
+    const Instruction* array;
+    double share;  // of its elements
+  };
+  std::vector<Read> stack = {{&operand, 1}};
   while (!stack.empty()) {
     // Perhaps a leaf of what a loop carries.
-    const ValueRef value = ResolveValue({stack.back(), 0}, true);
+    const ValueRef value = ResolveValue({stack.back().array, 0}, true);
+    const double share = stack.back().share;
     const Instruction* i = value.instruction;
     const Shape& shape = LeafShape(value);
     stack.pop_back();
@@ -276,7 +281,7 @@ bool FusionPlanner::ComputedByDot(const Instruction& operand) const {
     const bool is_joined = class_[Index(i)] == Class::kHero && hero_kind_[Index(i)] == Kind::kConcatenate &&
                            i->users().size() == 1 && i->operand_count() <= limits_.select_pieces;
     if (class_[Index(i)] != Class::kFusible && !is_joined) {
-      bytes += std::min(size, static_cast<double>(elements)) * StorageBytes(shape.element_type());
+      bytes += std::min(size * share, static_cast<double>(elements)) * StorageBytes(shape.element_type());
       continue;
     }
     if (size > 1) cost += ElementCost(i->opcode(), shape.element_type());
@@ -284,10 +289,11 @@ bool FusionPlanner::ComputedByDot(const Instruction& operand) const {
     moves_only = moves_only && is_slice;
     if (is_slice) {
       // Its starts are single numbers.
-      stack.push_back(i->operand(0));
+      const auto whole = static_cast<double>(i->operand(0)->shape().element_count());
+      stack.push_back({i->operand(0), share * std::min(size / std::max(whole, 1.0), 1.0)});
       continue;
     }
-    for (const Instruction* o : i->operands()) stack.push_back(o);
+    for (const Instruction* o : i->operands()) stack.push_back({o, share});
   }
   const double stored = static_cast<double>(elements) * StorageBytes(operand.shape().element_type());
   // A slice at an index that is known when it runs is the array itself. All else has to be read from much less.
