@@ -239,6 +239,8 @@ class FusionPlanner {
   std::vector<std::vector<const Instruction*>> inputs_;
   std::vector<std::vector<ValueRef>> values_;
   std::unordered_map<KernelId, KernelSize, KernelIdHash> size_of_;
+  // Of what dots read, which may be behind views: the dots.
+  std::unordered_map<const Instruction*, std::vector<const Instruction*>> dots_of_;
   std::unordered_map<std::size_t, Uses> asked_;  // for kept instructions that could have been inlined
   std::optional<GroupGraph> graph_;
 };

@@ -115,6 +115,10 @@ void FusionPlanner::FindInternal(FusionGroup& g) const {
 }
 
 bool FusionPlanner::ReadOutside(const Instruction* i, const std::unordered_set<const Instruction*>& own) const {
+  // A dot reads through views, also through those that have a buffer of their own.
+  if (const auto dots = dots_of_.find(i); dots != dots_of_.end())
+    for (const Instruction* dot : dots->second)
+      if (!own.contains(dot)) return true;
   std::vector<const Instruction*> stack = {i};
   std::unordered_set<const Instruction*> seen;
   while (!stack.empty()) {

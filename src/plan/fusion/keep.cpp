@@ -347,6 +347,7 @@ void FusionPlanner::HeroUses(const Instruction& i, std::vector<Uses>& uses) {
     const std::size_t larger = elements(bases[0]) > elements(bases[1]) ? 0 : 1;
     for (std::size_t side : {larger, 1 - larger}) {
       const Instruction* o = bases[side].instruction;
+      dots_of_[o].push_back(&i);
       const bool computed = (side == larger || uses[Index(bases[larger].instruction)].keep) && ComputedByDot(*o);
       if (computed)
         AddContext(uses[Index(o)], {KernelOf(i), MapId::Input(), static_cast<double>(elements(bases[side]))});
