@@ -42,6 +42,8 @@ class GraphMaker {
   Instruction* PlainZero(Instruction* value);
   int ExactBound(ElementType type, int64_t terms);  // 0: no bound makes a sum of so many products exact
   Instruction* Exact(Instruction* value, int64_t terms);
+  // Such an array of these dimensions behind at most so many slices, transposes, broadcasts and reshapes.
+  Instruction* ExactView(ElementType type, const Dims& dims, int64_t terms, int views);
   Dims Permutation(int64_t n);
   Computation* Reducer(Opcode opcode, ElementType type);
   Computation* Less(const std::vector<ElementType>& types, bool descending);

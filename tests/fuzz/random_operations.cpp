@@ -322,6 +322,51 @@ Instruction* GraphMaker::WindowReduction() {
   return sum ? PlainZero(made) : made;
 }
 
+Instruction* GraphMaker::ExactView(ElementType type, const Dims& dims, int64_t terms, int views) {
+  if (views == 0 || random_.Chance(40)) return Exact(Like(type, dims), terms);
+  const int64_t rank = dims.ssize(), d = random_.Below(std::max<int64_t>(rank, 1));
+  const auto at = static_cast<std::size_t>(d);
+  Dims before = dims;
+  Opcode opcode = Opcode::kReshape;
+  Attributes attributes;
+  switch (random_.Below(4)) {
+    case 0: {
+      if (rank == 0) break;
+      SliceAttributes slice{Dims(dims.size(), 0), dims, Dims(dims.size(), 1)};
+      slice.strides[at] = 1 + random_.Below(2);
+      slice.starts[at] = random_.Below(3);
+      slice.limits[at] = slice.starts[at] + std::max<int64_t>((dims[at] - 1) * slice.strides[at] + 1, 0);
+      if (dims[at] == 0) slice.limits[at] = slice.starts[at];
+      before[at] = slice.limits[at] + random_.Below(3);
+      opcode = Opcode::kSlice, attributes = std::move(slice);
+      break;
+    }
+    case 1: {
+      const Dims order = Permutation(rank);
+      for (int64_t i = 0; i < rank; ++i)
+        before[static_cast<std::size_t>(order[static_cast<std::size_t>(i)])] = dims[static_cast<std::size_t>(i)];
+      opcode = Opcode::kTranspose, attributes = DimensionsAttributes{order};
+      break;
+    }
+    case 2: {
+      if (rank == 0) break;
+      Dims mapping;
+      for (int64_t i = 0; i < rank; ++i)
+        if (i != d) mapping.push_back(i);
+      before.erase(before.begin() + d);
+      opcode = Opcode::kBroadcast, attributes = DimensionsAttributes{mapping};
+      break;
+    }
+    default: before.insert(before.begin() + d, 1);
+  }
+  Instruction* source = ExactView(type, before, terms, views - 1);
+  if (source == nullptr) return nullptr;
+  // Others may read what the view reads.
+  if (random_.Chance(50)) Keep(source);
+  Instruction* view = AddOf(opcode, type, dims, {source}, attributes);
+  return view != nullptr && random_.Chance(50) ? Keep(view) : view;
+}
+
 Instruction* GraphMaker::DotProduct() {
   Instruction* a = Any(1);
   if (a == nullptr) return nullptr;
@@ -354,8 +399,9 @@ Instruction* GraphMaker::DotProduct() {
     auto shape = DotShape(a, b, attributes, ElementType::kF32);
     return shape ? PlainZero(Add(Opcode::kDot, {a, b}, attributes, {}, &*shape)) : nullptr;
   }
-  a = Exact(a, terms);
-  Instruction* b = Exact(Like(type, dims), terms);
+  constexpr int kMostViews = 3;
+  a = random_.Chance(30) ? ExactView(type, a->shape().dims(), terms, kMostViews) : Exact(a, terms);
+  Instruction* b = ExactView(type, dims, terms, kMostViews);
   if (a == nullptr || b == nullptr) return nullptr;
   bool wider = (type == ElementType::kF16 || type == ElementType::kBF16) && random_.Chance(40);
   bool word = BitWidth(type) <= 8 && IsIntegral(type) && random_.Chance(70);
