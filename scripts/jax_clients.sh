@@ -4,9 +4,10 @@
 #
 #   scripts/jax_clients.sh SOURCES [LIBRARY[=SHARE]...]
 #
-# SOURCES holds equinox, diffrax, lineax, optax and flax with their tests, of the versions that are installed; keras, haiku
-# and mjx have theirs in their packages. LIBRARY is one of these; default: all, each with the share of its tests that the
-# list below gives, some minutes by XLA. Environment:
+# SOURCES holds equinox, diffrax, lineax, optimistix, optax, flax, jaxopt, numpyro, ott and tinygp with their tests, of the
+# versions that are installed; keras, haiku, mjx, distrax, dynamax, chex and jraph have theirs in their packages. LIBRARY is
+# one of these; default: those of the list below, each with the share of its tests that it gives, some minutes by XLA.
+# Environment:
 #   PYTHON               the interpreter, with the libraries, pytest and pytest-xdist (python3)
 #   KRAFLA_PJRT_LIBRARY  libpjrt_krafla.so (build/release/libpjrt_krafla.so)
 #   KRAFLA_DEVICE        the device (cpu); the tests get two virtual devices on it
@@ -32,13 +33,14 @@ path=$root/tests/python${PYTHONPATH:+:$PYTHONPATH}
 # The folder that the tests of a library are run in, and the tests.
 place() {
   case $1 in
-    equinox | lineax) cd "$sources/$1"; tests=(tests) ;;
-    diffrax) cd "$sources/$1"; tests=(test) ;;
+    equinox | lineax | optimistix | jaxopt | ott | tinygp) cd "$sources/$1"; tests=(tests) ;;
+    diffrax | numpyro) cd "$sources/$1"; tests=(test) ;;
     optax) cd "$sources/$1"; tests=(optax) ;;
     flax) cd "$sources/$1"; tests=(tests) ;;
     haiku) cd "$packages"; tests=(haiku/_src) ;;
     keras) cd "$packages"; tests=(keras/src) ;;
     mjx) cd "$packages"; tests=(mujoco/mjx/_src) ;;
+    distrax | dynamax | chex | jraph) cd "$packages"; tests=("$1") ;;
     *) echo "$1 is no library that this script knows." >&2; exit 2 ;;
   esac
 }
