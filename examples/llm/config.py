@@ -10,7 +10,8 @@ import numpy as np
 from checkpoint import CheckpointError
 
 # The families, by config.json's model_type. Gemma 3 with pictures holds the text model's configuration in text_config.
-FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "gpt2")
+FAMILIES = ("llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "gemma", "gemma2", "gemma3_text",
+            "gpt2")
 PICTURES = {"gemma3": "gemma3_text"}
 
 
@@ -22,9 +23,20 @@ class Rope:
 
 
 @dataclasses.dataclass(frozen=True)
+class Experts:
+    """Feed-forward parts of which a router gives each token some, with a share of each."""
+    count: int
+    chosen: int           # for a token
+    inner: int            # width of each
+    shares_add_up: bool   # the shares of those that are chosen are divided by their sum
+    shared: int           # width of the one that every token has besides; 0: there is none
+
+
+@dataclasses.dataclass(frozen=True)
 class Layer:
     rope: Rope | None
     window: int | None  # how many positions back a token sees, itself included; None: all
+    experts: Experts | None = None  # in place of the one feed-forward part
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,7 +152,7 @@ def _ropes(config: dict, size: int, positions: int, family: str) -> dict[str, Ro
 def _kinds(config: dict, count: int, family: str) -> list[str]:
     """Of each layer: which attention it has."""
     window = config.get("sliding_window")
-    if not window or not config.get("use_sliding_window", family not in ("qwen2", "qwen3")):
+    if not window or not config.get("use_sliding_window", not family.startswith("qwen")):
         return ["full_attention"] * count
     kinds = config.get("layer_types")
     if kinds is not None:
@@ -153,11 +165,29 @@ def _kinds(config: dict, count: int, family: str) -> list[str]:
     elif family == "gemma3_text":
         every = config.get("sliding_window_pattern") or 6
         full = [(i + 1) % every == 0 for i in range(count)]
-    elif family in ("qwen2", "qwen3"):
+    elif family.startswith("qwen"):
         full = [i < config.get("max_window_layers", 28) for i in range(count)]
     else:
         full = [False] * count
     return ["full_attention" if f else "sliding_attention" for f in full]
+
+
+def _experts(config: dict, count: int, family: str) -> list[Experts | None]:
+    """Of each layer."""
+    if family == "mixtral":
+        one = Experts(_positive(config, "num_local_experts", default=8), _positive(config, "num_experts_per_tok", default=2),
+                      _positive(config, "intermediate_size"), True, 0)
+        every, dense = 1, ()
+    elif family in ("qwen2_moe", "qwen3_moe"):
+        shared = _positive(config, "shared_expert_intermediate_size") if family == "qwen2_moe" else 0
+        one = Experts(_positive(config, "num_experts", "num_local_experts"), _positive(config, "num_experts_per_tok"),
+                      _positive(config, "moe_intermediate_size"), bool(config.get("norm_topk_prob", False)), shared)
+        every, dense = _positive(config, "decoder_sparse_step", default=1), config.get("mlp_only_layers") or ()
+    else:
+        return [None] * count
+    if one.chosen > one.count:
+        raise CheckpointError(f"config.json has {one.chosen} of {one.count} experts for a token.")
+    return [one if i not in dense and (i + 1) % every == 0 else None for i in range(count)]
 
 
 def _gpt2(config: dict) -> Config:
@@ -203,8 +233,8 @@ def read_config(config: dict) -> Config:
     count = _positive(config, "num_hidden_layers")
     ropes = _ropes(config, size, positions, family)
     window = config.get("sliding_window")
-    layers = tuple(Layer(ropes[kind], window if kind == "sliding_attention" else None)
-                   for kind in _kinds(config, count, family))
+    layers = tuple(Layer(ropes[kind], window if kind == "sliding_attention" else None, experts)
+                   for kind, experts in zip(_kinds(config, count, family), _experts(config, count, family), strict=True))
     scale = size ** -0.5
     if family in ("gemma2", "gemma3_text"):
         scale = float(_get(config, "query_pre_attn_scalar", default=256)) ** -0.5
@@ -213,7 +243,7 @@ def read_config(config: dict) -> Config:
     return Config(family, _positive(config, "vocab_size"), width, _positive(config, "intermediate_size"), heads, kv_heads,
                   size, positions, layers, activation, True, "rms", float(_get(config, "rms_norm_eps", default=1e-6)),
                   1.0 if gemma else 0.0, scale, bool(config.get("tie_word_embeddings", gemma)),
-                  family in ("qwen3", "gemma3_text"), family in ("gemma2", "gemma3_text"),
+                  family in ("qwen3", "qwen3_moe", "gemma3_text"), family in ("gemma2", "gemma3_text"),
                   math.sqrt(width) if gemma else 1.0,
                   config.get("attn_logit_softcapping") if family in ("gemma2", "gemma3_text") else None,
                   config.get("final_logit_softcapping") if family in ("gemma2", "gemma3_text") else None)

@@ -11,28 +11,31 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from config import Config, Layer
+from config import Config, Experts, Layer
 
 Weights = dict[str, jax.Array]
 F32 = jnp.float32
 
 
 def weight(p: Weights, name: str, dtype) -> tuple[jax.Array, jax.Array | None]:
-    """The matrix [in, out] of a product in the activations' type, and what its columns are scaled by afterwards."""
+    """The matrix [in, out] of a product in the activations' type, and what its columns are scaled by afterwards. Those of
+    experts have one more dimension in front."""
     if name in p:
         return p[name].astype(dtype), None
     scale = p[name + ".scale"]
     if name + ".int8" in p:
         values = p[name + ".int8"]
-        if scale.ndim == 1:
+        if scale.ndim == values.ndim - 1:
             return values.astype(dtype), scale
     else:
         packed = p[name + ".int4"]
         halves = [(packed & 15).astype(jnp.int8) - 8, (packed >> 4).astype(jnp.int8) - 8]
-        values = jnp.stack(halves, 1).reshape(2 * packed.shape[0], packed.shape[1])
-    rows, columns = values.shape
-    groups = values.astype(dtype).reshape(scale.shape[0], rows // scale.shape[0], columns)
-    return (groups * scale.astype(dtype)[:, None]).reshape(rows, columns), None
+        *first, pairs, columns = packed.shape
+        values = jnp.stack(halves, -2).reshape(*first, 2 * pairs, columns)
+    *first, rows, columns = values.shape
+    count = scale.shape[-2]
+    groups = values.astype(dtype).reshape(*first, count, rows // count, columns)
+    return (groups * scale.astype(dtype)[..., None, :]).reshape(values.shape), None
 
 
 def product(p: Weights, name: str, x: jax.Array, out=None) -> jax.Array:
@@ -91,14 +94,46 @@ def attention(config: Config, layer: Layer, q: jax.Array, k: jax.Array, v: jax.A
     return jnp.einsum("kgts,skd->tkgd", shares, v).reshape(tokens, heads * size)
 
 
+ACTIVATIONS = {"silu": jax.nn.silu, "relu": jax.nn.relu, "gelu_tanh": lambda a: jax.nn.gelu(a, approximate=True),
+               "gelu": lambda a: jax.nn.gelu(a, approximate=False)}
+
+
 def inner(p: Weights, name: str, x: jax.Array, config: Config) -> jax.Array:
     """The feed-forward part."""
-    act = {"silu": jax.nn.silu, "relu": jax.nn.relu, "gelu_tanh": lambda a: jax.nn.gelu(a, approximate=True),
-           "gelu": lambda a: jax.nn.gelu(a, approximate=False)}[config.activation]
+    act = ACTIVATIONS[config.activation]
     if not config.is_gated:
         return product(p, name + "down", act(product(p, name + "up", x)))
     gate, up = jnp.split(product(p, name + "gate_up", x), 2, -1)
     return product(p, name + "down", act(gate) * up)
+
+
+def product_by_expert(p: Weights, name: str, x: jax.Array, expert: jax.Array, sizes: jax.Array) -> jax.Array:
+    """Row r of x times the matrix of expert[r], summed in float32; the rows lie by expert, sizes[e] of each."""
+    w, scale = weight(p, name, x.dtype)
+    y = lax.ragged_dot(x, w, sizes, preferred_element_type=F32)
+    return y if scale is None else y * scale[expert]
+
+
+def mixture(p: Weights, name: str, x: jax.Array, config: Config, experts: Experts) -> jax.Array:
+    """The feed-forward parts of the experts that a router chooses for each token."""
+    tokens, chosen = x.shape[0], experts.chosen
+    logits = jnp.matmul(x.astype(F32), p[name + "router"].astype(F32))
+    share, which = lax.top_k(jax.nn.softmax(logits, -1), chosen)
+    if experts.shares_add_up:
+        share = share / jnp.sum(share, -1, keepdims=True)
+    # A row for each of a token's experts, by expert.
+    order = jnp.argsort(which.reshape(-1))
+    expert, token = which.reshape(-1)[order], order // chosen
+    sizes = jnp.bincount(expert, length=experts.count).astype(jnp.int32)
+    gate_up = product_by_expert(p, name + "experts.gate_up", x[token], expert, sizes).astype(x.dtype)
+    gate, up = jnp.split(gate_up, 2, -1)
+    rows = product_by_expert(p, name + "experts.down", ACTIVATIONS[config.activation](gate) * up, expert, sizes)
+    rows = rows * share.reshape(-1)[order][:, None]
+    y = jnp.zeros((tokens, config.width), F32).at[token].add(rows)
+    if experts.shared:
+        opened = jax.nn.sigmoid(jnp.matmul(x.astype(F32), p[name + "shared_gate"].astype(F32)))
+        y = y + opened * inner(p, name + "shared.", x, config).astype(F32)
+    return y.astype(x.dtype)
 
 
 def block(p: Weights, name: str, x: jax.Array, config: Config, layer: Layer, turn, keys, values, position, at):
@@ -118,7 +153,8 @@ def block(p: Weights, name: str, x: jax.Array, config: Config, layer: Layer, tur
     if config.has_post_norms:
         y = norm(p, name + "attention_post_norm", y, config)
     x = x + y
-    y = inner(p, name, norm(p, name + "inner_norm", x, config), config)
+    y = norm(p, name + "inner_norm", x, config)
+    y = inner(p, name, y, config) if layer.experts is None else mixture(p, name, y, config, layer.experts)
     if config.has_post_norms:
         y = norm(p, name + "inner_post_norm", y, config)
     return x + y, keys, values

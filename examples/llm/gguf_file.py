@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """GGUF files (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md) as checkpoints with Hugging Face's names.
 
-F32, F16, BF16, Q4_0, Q8_0, Q4_K and Q6_K are read; Q4_0 and Q8_0 stay as they are until someone asks for numbers.
+Floats, and the quantised types of gguf_blocks.py, of which Q4_0 and Q8_0 stay as they are until someone asks for numbers.
 """
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import math
 import pathlib
 import struct
 
-import ml_dtypes
 import numpy as np
 
 from checkpoint import Blocks, Checkpoint, CheckpointError
+from gguf_blocks import OTHERS, TYPES
 
 SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 STRING, ARRAY = 8, 9
@@ -54,70 +54,21 @@ class _Reader:
         return np.frombuffer(self.bytes(count * struct.calcsize(SCALARS[of])), np.dtype(SCALARS[of])).tolist()
 
 
-def _f16(block: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(block).view(np.float16).astype(np.float32)
-
-
-def _q8_0(raw: np.ndarray, shape) -> Blocks:
-    """Blocks of 32: a scale (f16), 32 integers."""
-    rows, columns = shape
-    block = raw.reshape(rows, columns // 32, 34)
-    values = np.ascontiguousarray(block[:, :, 2:]).view(np.int8).reshape(rows, columns)
-    return Blocks(values, _f16(block[:, :, :2])[..., 0], 8)
-
-
-def _q4_0(raw: np.ndarray, shape) -> Blocks:
-    """Blocks of 32: a scale (f16), 16 bytes; byte i has value i in its low nibble and i + 16 in the high one, plus 8."""
-    rows, columns = shape
-    block = raw.reshape(rows, columns // 32, 18)
-    nibbles = np.concatenate([block[:, :, 2:] & 15, block[:, :, 2:] >> 4], -1)
-    return Blocks((nibbles.astype(np.int8) - 8).reshape(rows, columns), _f16(block[:, :, :2])[..., 0], 4)
-
-
-def _q4_k(raw: np.ndarray, shape) -> np.ndarray:
-    """Blocks of 256: scales of the scales and of the minima (f16), eight of each in 6 bits (12 bytes), 128 bytes; 32
-    bytes have one group of 32 in their low nibbles and the next in the high ones. scale * q - minimum."""
-    block = raw.reshape(-1, 144)
-    d, least = _f16(block[:, 0:2]), _f16(block[:, 2:4])
-    packed = block[:, 4:16]
-    low, middle, high = packed[:, 0:4], packed[:, 4:8], packed[:, 8:12]
-    scales = np.concatenate([low & 63, (high & 15) | ((low >> 6) << 4)], 1) * d
-    minima = np.concatenate([middle & 63, (high >> 4) | ((middle >> 6) << 4)], 1) * least
-    quads = block[:, 16:].reshape(-1, 4, 1, 32)
-    q = np.concatenate([quads & 15, quads >> 4], 2).reshape(-1, 8, 32).astype(np.float32)
-    return (q * scales[:, :, None] - minima[:, :, None]).reshape(shape)
-
-
-def _q6_k(raw: np.ndarray, shape) -> np.ndarray:
-    """Blocks of 256: 128 bytes of low nibbles, 64 of the upper two bits, 16 scales (int8), a scale of those (f16)."""
-    block = raw.reshape(-1, 210)
-    low = block[:, :128].reshape(-1, 2, 1, 64)
-    low = np.concatenate([low & 15, low >> 4], 2).reshape(-1, 2, 4, 32)
-    high = block[:, 128:192].reshape(-1, 2, 1, 32) >> np.array([0, 2, 4, 6], np.uint8).reshape(1, 1, 4, 1) & 3
-    q = (low | high << 4).astype(np.int8) - 32
-    scales = np.ascontiguousarray(block[:, 192:208]).view(np.int8).astype(np.float32) * _f16(block[:, 208:210])
-    return (q.reshape(-1, 16, 16) * scales[:, :, None]).astype(np.float32).reshape(shape)
-
-
-def _plain(dtype):
-    return lambda raw, shape: raw.view(dtype).reshape(shape)
-
-
-# By GGML's number of the type: (name, values a block, bytes a block, reader).
-TYPES = {0: ("F32", 1, 4, _plain(np.float32)), 1: ("F16", 1, 2, _plain(np.float16)),
-         30: ("BF16", 1, 2, _plain(ml_dtypes.bfloat16)), 2: ("Q4_0", 32, 18, _q4_0), 8: ("Q8_0", 32, 34, _q8_0),
-         12: ("Q4_K", 256, 144, _q4_k), 14: ("Q6_K", 256, 210, _q6_k)}
-OTHERS = {3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 10: "Q2_K", 11: "Q3_K", 13: "Q5_K", 16: "IQ2_XXS", 17: "IQ2_XS",
-          18: "IQ3_XXS", 20: "IQ4_NL", 21: "IQ3_S", 22: "IQ2_S", 23: "IQ4_XS", 39: "MXFP4"}
-
 # By general.architecture: (model_type, whether norms have had 1 added, whether heads' rows are interleaved for RoPE).
 ARCHITECTURES = {"llama": ("llama", False, True), "mistral": ("mistral", False, True), "qwen2": ("qwen2", False, False),
-                 "qwen3": ("qwen3", False, False), "gemma": ("gemma", True, False), "gemma2": ("gemma2", True, False),
+                 "qwen3": ("qwen3", False, False), "qwen2moe": ("qwen2_moe", False, False),
+                 "qwen3moe": ("qwen3_moe", False, False), "gemma": ("gemma", True, False), "gemma2": ("gemma2", True, False),
                  "gemma3": ("gemma3_text", True, False), "gpt2": ("gpt2", False, False)}
 LLAMA_NAMES = {"attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",
                "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj", "attn_q_norm": "self_attn.q_norm",
                "attn_k_norm": "self_attn.k_norm", "ffn_norm": "post_attention_layernorm", "ffn_gate": "mlp.gate_proj",
                "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}
+# Parts of all experts in one tensor, by what each expert's is called in mixtral and in the others.
+EXPERT_NAMES = {"ffn_gate_exps": ("w1", "gate_proj"), "ffn_up_exps": ("w3", "up_proj"), "ffn_down_exps": ("w2", "down_proj")}
+MIXTURE_NAMES = {"ffn_gate_inp": "mlp.gate", "ffn_gate_inp_shexp": "mlp.shared_expert_gate",
+                 "ffn_gate_shexp": "mlp.shared_expert.gate_proj", "ffn_up_shexp": "mlp.shared_expert.up_proj",
+                 "ffn_down_shexp": "mlp.shared_expert.down_proj"}
+MIXTRAL_NAMES = {"ffn_gate_inp": "block_sparse_moe.gate"}
 GEMMA2_NAMES = {"post_attention_norm": "post_attention_layernorm", "ffn_norm": "pre_feedforward_layernorm",
                 "post_ffw_norm": "post_feedforward_layernorm"}
 GPT2_NAMES = {"attn_norm": "ln_1", "attn_qkv": "attn.c_attn", "attn_output": "attn.c_proj", "ffn_norm": "ln_2",
@@ -126,6 +77,20 @@ OUTSIDE = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight
            "output.weight": "lm_head.weight"}
 GPT2_OUTSIDE = {"token_embd.weight": "wte.weight", "position_embd.weight": "wpe.weight", "output_norm.weight": "ln_f.weight",
                 "output_norm.bias": "ln_f.bias", "output.weight": "lm_head.weight"}
+
+
+MIXTURES = ("mixtral", "qwen2_moe", "qwen3_moe")
+
+
+def _experts_of(name: str, family: str) -> str | None:
+    """The names of the tensors that this one holds one after the other, with {} for the expert."""
+    parts = name.split(".")
+    if family not in MIXTURES or len(parts) != 4 or parts[0] != "blk" or parts[2] not in EXPERT_NAMES:
+        return None
+    mixtral, other = EXPERT_NAMES[parts[2]]
+    if family == "mixtral":
+        return f"model.layers.{parts[1]}.block_sparse_moe.experts.{{}}.{mixtral}.{parts[3]}"
+    return f"model.layers.{parts[1]}.mlp.experts.{{}}.{other}.{parts[3]}"
 
 
 def _name_of(name: str, family: str) -> str | None:
@@ -138,6 +103,8 @@ def _name_of(name: str, family: str) -> str | None:
         names = GPT2_NAMES
     elif family in ("gemma2", "gemma3_text"):
         names = {**LLAMA_NAMES, **GEMMA2_NAMES}
+    elif family in MIXTURES:
+        names = {**LLAMA_NAMES, **(MIXTRAL_NAMES if family == "mixtral" else MIXTURE_NAMES)}
     else:
         names = LLAMA_NAMES
     if part not in names:
@@ -170,7 +137,13 @@ def _config(meta: dict, architecture: str, family: str, factors: list[float] | N
               "sliding_window": of("attention.sliding_window"), "hidden_act": "silu",
               "attn_logit_softcapping": of("attn_logit_softcapping"),
               "final_logit_softcapping": of("final_logit_softcapping")}
-    if config["head_dim"] is None and family in ("llama", "mistral") and of("rope.dimension_count"):
+    if family in MIXTURES:
+        config |= {"num_local_experts": of("expert_count"), "num_experts": of("expert_count"),
+                   "num_experts_per_tok": of("expert_used_count"),
+                   "moe_intermediate_size": of("expert_feed_forward_length"),
+                   "shared_expert_intermediate_size": of("expert_shared_feed_forward_length"),
+                   "norm_topk_prob": family != "qwen2_moe"}  # not in the file
+    if config["head_dim"] is None and family in ("llama", "mistral", "mixtral") and of("rope.dimension_count"):
         config["head_dim"] = of("rope.dimension_count")
     if family in ("gemma2", "gemma3_text"):
         # Not in the file; the 27B models are the only ones that do not scale by the head's size.
@@ -219,6 +192,8 @@ def open_gguf(path: pathlib.Path) -> Checkpoint:
     if architecture not in ARCHITECTURES:
         raise CheckpointError(f"{path} has the architecture {architecture!r}; {', '.join(ARCHITECTURES)} are supported.")
     family, has_offset, is_interleaved = ARCHITECTURES[architecture]
+    if family == "llama" and meta.get("llama.expert_count"):
+        family = "mixtral"
 
     out, factors = {}, None
     for name, shape, kind, offset in entries:
@@ -231,6 +206,12 @@ def open_gguf(path: pathlib.Path) -> Checkpoint:
             raise CheckpointError(f"{path}: the tensor {name!r} of {list(shape)} does not lie within the file.")
         if name == "rope_freqs.weight":
             factors = _tensor(reader, begin + offset, kind, shape, 0, 0).tolist()
+        if (each := _experts_of(name, family)) is not None and len(shape) == 3:
+            size_of_one = count // shape[0] // per * size
+            for e in range(shape[0]):
+                out[each.format(e)] = functools.partial(_tensor, reader, begin + offset + e * size_of_one, kind, shape[1:],
+                                                        0, 0.0)
+            continue
         ours = _name_of(name, family)
         if ours is None:
             continue

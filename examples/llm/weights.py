@@ -9,6 +9,9 @@ A product x @ w has one of these forms, by what lies in the file under its name:
   NAME.int4   [in / 2, out], uint8: byte r of a column holds rows 2r (low nibble) and 2r + 1 (high), each plus 8;
               NAME.scale [in / 32, out]
 
+The matrices of a layer's experts have one more dimension in front, the experts, in the array and in the scales. What a router
+multiplies with stays in floats.
+
 The embedding is [vocabulary, width] and the head of a model that has no other; quantised it is int8 with a scale a row.
 """
 from __future__ import annotations
@@ -19,7 +22,7 @@ import ml_dtypes
 import numpy as np
 
 from checkpoint import Blocks, Checkpoint, CheckpointError
-from config import Config
+from config import Config, Experts, Layer
 
 GROUP = 32
 FORMS = ("float32", "bfloat16", "float16", "int8", "int4", "stored")
@@ -50,7 +53,7 @@ class Writer:
     """Collects the arrays of the weights' file."""
 
     def __init__(self, form: str, activations: str):
-        self.form, self.activations = form, FLOATS[activations]
+        self.form, self.activations, self._options = form, FLOATS[activations], (form, activations)
         self.dtype = FLOATS.get(form, self.activations)  # of what is not quantised
         # Of scales for groups: as GGML has them, if that needs no rounding.
         self.scales = np.dtype(np.float16 if self.activations != ml_dtypes.bfloat16 else ml_dtypes.bfloat16)
@@ -80,6 +83,16 @@ class Writer:
         else:  # also what no group of 32 divides
             wide = w.numbers() if isinstance(w, Blocks) else w
             self.arrays[name] = np.ascontiguousarray(np.asarray(wide, self.plain(wide)).T)
+
+    def experts(self, name: str, matrices: list[np.ndarray | Blocks]) -> None:
+        """Products of each expert's."""
+        parts = []
+        for w in matrices:
+            one = Writer(*self._options)
+            one.product(name, w)
+            parts.append(one.arrays)
+        for key in parts[0]:
+            self.arrays[key] = np.stack([arrays[key] for arrays in parts])
 
     def plain(self, array: np.ndarray) -> np.dtype:
         """The type of what is not quantised. Stored numbers keep theirs where they are widened to the activations'."""
@@ -153,7 +166,29 @@ def _head(checkpoint: Checkpoint, config: Config, prefix: str, out: Writer) -> N
     raise CheckpointError("The checkpoint has no lm_head.weight, and config.json does not say tie_word_embeddings.")
 
 
-def _llama_layer(t: _Tensors, config: Config, source: str, name: str, out: Writer) -> None:
+def _gated(t: _Tensors, source: str, inner: int, width: int, names: tuple[str, str, str]) -> tuple:
+    """Gate and up as one matrix, and down."""
+    gate, up, down = (f"{source}{n}.weight" for n in names)
+    return _joined([t.matrix(gate, inner, width), t.matrix(up, inner, width)]), t.matrix(down, width, inner)
+
+
+def _experts(t: _Tensors, config: Config, experts: Experts, source: str, name: str, out: Writer) -> None:
+    d = config.width
+    at, parts = source + "mlp.", ("gate_proj", "up_proj", "down_proj")
+    if config.family == "mixtral":
+        at, parts = source + "block_sparse_moe.", ("w1", "w3", "w2")
+    out.vector(name + "router", t.vector(at + "gate.weight", experts.count, d).T)
+    both = [_gated(t, f"{at}experts.{e}.", experts.inner, d, parts) for e in range(experts.count)]
+    out.experts(name + "experts.gate_up", [gate_up for gate_up, _ in both])
+    out.experts(name + "experts.down", [down for _, down in both])
+    if experts.shared:
+        gate_up, down = _gated(t, at + "shared_expert.", experts.shared, d, parts)
+        out.product(name + "shared.gate_up", gate_up)
+        out.product(name + "shared.down", down)
+        out.vector(name + "shared_gate", t.vector(at + "shared_expert_gate.weight", 1, d).T)
+
+
+def _llama_layer(t: _Tensors, config: Config, layer: Layer, source: str, name: str, out: Writer) -> None:
     """Of Llama and all families that have its names."""
     d, inner, size = config.width, config.inner, config.head_size
     q, kv = config.heads * size, config.kv_heads * size
@@ -162,11 +197,15 @@ def _llama_layer(t: _Tensors, config: Config, source: str, name: str, out: Write
     if t.has(source + "self_attn.q_proj.bias"):
         out.vector(name + "qkv.bias", np.concatenate([t.vector(f"{source}self_attn.{p}.bias", n) for p, n in parts]))
     out.product(name + "out", t.matrix(source + "self_attn.o_proj.weight", d, q))
-    out.product(name + "gate_up", _joined([t.matrix(f"{source}mlp.{p}.weight", inner, d) for p in ("gate_proj", "up_proj")]))
+    if layer.experts is None:
+        gate_up, down = _gated(t, source + "mlp.", inner, d, ("gate_proj", "up_proj", "down_proj"))
+        out.product(name + "gate_up", gate_up)
+        out.product(name + "down", down)
+    else:
+        _experts(t, config, layer.experts, source, name, out)
     if t.has(source + "mlp.gate_proj.bias"):
         out.vector(name + "gate_up.bias", np.concatenate([t.vector(f"{source}mlp.{p}.bias", inner)
                                                           for p in ("gate_proj", "up_proj")]))
-    out.product(name + "down", t.matrix(source + "mlp.down_proj.weight", d, inner))
     for ours, theirs in (("out", "self_attn.o_proj"), ("down", "mlp.down_proj")):
         if t.has(f"{source}{theirs}.bias"):
             out.vector(f"{name}{ours}.bias", t.vector(f"{source}{theirs}.bias", d))
@@ -181,7 +220,7 @@ def _llama_layer(t: _Tensors, config: Config, source: str, name: str, out: Write
             out.vector(name + ours, t.vector(f"{source}{theirs}.weight", size))
 
 
-def _gpt2_layer(t: _Tensors, config: Config, source: str, name: str, out: Writer) -> None:
+def _gpt2_layer(t: _Tensors, config: Config, _: Layer, source: str, name: str, out: Writer) -> None:
     """Its matrices are [in, out]; a GGUF file has been turned to that by its reader."""
     d, inner = config.width, config.inner
     for ours, theirs, columns, rows in (("qkv", "attn.c_attn", d, 3 * d), ("out", "attn.c_proj", d, d),
@@ -203,9 +242,9 @@ def load(checkpoint: Checkpoint, config: Config, form: str, activations: str,
     out.rows("embedding", t.matrix("wte.weight" if gpt2 else "embed_tokens.weight", config.vocabulary, config.width))
     if gpt2:
         out.rows("positions", t.matrix("wpe.weight", config.positions, config.width))
-    for i in range(len(config.layers)):
+    for i, layer in enumerate(config.layers):
         progress(i, len(config.layers))
-        (_gpt2_layer if gpt2 else _llama_layer)(t, config, f"h.{i}." if gpt2 else f"layers.{i}.", f"layers.{i}.", out)
+        (_gpt2_layer if gpt2 else _llama_layer)(t, config, layer, f"h.{i}." if gpt2 else f"layers.{i}.", f"layers.{i}.", out)
     out.vector("norm", t.vector("ln_f.weight" if gpt2 else "norm.weight", config.width))
     if gpt2:
         out.vector("norm.bias", t.vector("ln_f.bias", config.width))

@@ -31,6 +31,16 @@ MODELS = {
                    "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}},
     "qwen3": {**LLAMA, "model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "head_dim": 32,
               "attention_bias": False, "use_sliding_window": False},
+    "mixtral": {**LLAMA, "model_type": "mixtral", "architectures": ["MixtralForCausalLM"], "num_local_experts": 4,
+                "num_experts_per_tok": 2, "sliding_window": None},
+    "qwen2_moe": {**LLAMA, "model_type": "qwen2_moe", "architectures": ["Qwen2MoeForCausalLM"], "num_experts": 6,
+                  "num_experts_per_tok": 3, "moe_intermediate_size": 32, "shared_expert_intermediate_size": 64,
+                  "norm_topk_prob": False, "decoder_sparse_step": 1, "mlp_only_layers": [], "use_sliding_window": False,
+                  "sliding_window": 16, "max_window_layers": 1},
+    "qwen3_moe": {**LLAMA, "model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "head_dim": 32,
+                  "num_hidden_layers": 3, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64,
+                  "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": [1], "attention_bias": False,
+                  "use_sliding_window": False},
     "gemma": {**GEMMA, "model_type": "gemma", "architectures": ["GemmaForCausalLM"], "num_key_value_heads": 1},
     "gemma2": {**GEMMA, "model_type": "gemma2", "architectures": ["Gemma2ForCausalLM"], "sliding_window": 8,
                "query_pre_attn_scalar": 24, "attn_logit_softcapping": 5.0, "final_logit_softcapping": 3.0},
@@ -47,6 +57,10 @@ PROMPT = [0, 17, 300, 45, 45, 210, 9, 131, 77, 256, 18, 3, 99, 281, 64, 5, 240, 
 def numbers(name, shape, scale, middle=0.0):
     rng = np.random.Generator(np.random.PCG64(zlib.crc32(name.encode())))
     return (middle + scale * rng.standard_normal(shape)).astype(np.float32)
+
+
+def is_mixture(c, layer):
+    return c["model_type"] == "mixtral" or "num_experts" in c and layer not in c["mlp_only_layers"]
 
 
 def llama_tensors(name, c):
@@ -66,21 +80,37 @@ def llama_tensors(name, c):
         out[key + ".weight"] = numbers(f"{name}/{key}", (n,), 0.2, 0.0 if gemma else 1.0)
     out["model.embed_tokens.weight"] = numbers(f"{name}/embed", (c["vocab_size"], d),
                                                0.05 if c["tie_word_embeddings"] else 1.0)  # else a token repeats itself
-    qkv = c["model_type"] == "qwen2" or c.get("attention_bias", False)
+    qkv = c["model_type"] in ("qwen2", "qwen2_moe") or c.get("attention_bias", False)
     for i in range(c["num_hidden_layers"]):
         at = f"model.layers.{i}."
         for part, rows in (("q_proj", q), ("k_proj", kv), ("v_proj", kv)):
             matrix(f"{at}self_attn.{part}", rows, d, qkv)
         matrix(at + "self_attn.o_proj", d, q, c.get("attention_bias", False))
-        for part in ("gate_proj", "up_proj"):
-            matrix(f"{at}mlp.{part}", inner, d, c.get("mlp_bias", False))
-        matrix(at + "mlp.down_proj", d, inner, c.get("mlp_bias", False))
+        if c["model_type"] == "mixtral":
+            matrix(at + "block_sparse_moe.gate", c["num_local_experts"], d)
+            for e in range(c["num_local_experts"]):
+                for part, rows, columns in (("w1", inner, d), ("w3", inner, d), ("w2", d, inner)):
+                    matrix(f"{at}block_sparse_moe.experts.{e}.{part}", rows, columns)
+        elif is_mixture(c, i):
+            matrix(at + "mlp.gate", c["num_experts"], d)
+            gated = [(f"experts.{e}.", c["moe_intermediate_size"]) for e in range(c["num_experts"])]
+            if "shared_expert_intermediate_size" in c:
+                gated.append(("shared_expert.", c["shared_expert_intermediate_size"]))
+                matrix(at + "mlp.shared_expert_gate", 1, d)
+            for which, width in gated:
+                matrix(f"{at}mlp.{which}gate_proj", width, d)
+                matrix(f"{at}mlp.{which}up_proj", width, d)
+                matrix(f"{at}mlp.{which}down_proj", d, width)
+        else:
+            for part in ("gate_proj", "up_proj"):
+                matrix(f"{at}mlp.{part}", inner, d, c.get("mlp_bias", False))
+            matrix(at + "mlp.down_proj", d, inner, c.get("mlp_bias", False))
         norm(at + "input_layernorm", d)
         norm(at + "post_attention_layernorm", d)
         if post:
             norm(at + "pre_feedforward_layernorm", d)
             norm(at + "post_feedforward_layernorm", d)
-        if c["model_type"] in ("qwen3", "gemma3_text"):
+        if c["model_type"] in ("qwen3", "qwen3_moe", "gemma3_text"):
             norm(at + "self_attn.q_norm", size)
             norm(at + "self_attn.k_norm", size)
     norm("model.norm", d)

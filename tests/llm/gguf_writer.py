@@ -15,7 +15,14 @@ GEMMA = {"post_attention_layernorm": "post_attention_norm", "pre_feedforward_lay
          "post_feedforward_layernorm": "post_ffw_norm"}
 GPT2 = {"ln_1": "attn_norm", "attn.c_attn": "attn_qkv", "attn.c_proj": "attn_output", "ln_2": "ffn_norm",
         "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down"}
-ARCHITECTURES = {"gemma3_text": "gemma3", "mistral": "llama"}
+# Of mixtures of experts; the experts' matrices are put one behind the other.
+MIXTURE = {"block_sparse_moe.gate": "ffn_gate_inp", "mlp.gate": "ffn_gate_inp", "mlp.shared_expert_gate": "ffn_gate_inp_shexp",
+           "mlp.shared_expert.gate_proj": "ffn_gate_shexp", "mlp.shared_expert.up_proj": "ffn_up_shexp",
+           "mlp.shared_expert.down_proj": "ffn_down_shexp"}
+EXPERTS = {"w1": "ffn_gate_exps", "w2": "ffn_down_exps", "w3": "ffn_up_exps", "gate_proj": "ffn_gate_exps",
+           "up_proj": "ffn_up_exps", "down_proj": "ffn_down_exps"}
+ARCHITECTURES = {"gemma3_text": "gemma3", "mistral": "llama", "mixtral": "llama", "qwen2_moe": "qwen2moe",
+                 "qwen3_moe": "qwen3moe"}
 
 
 def q8_0(w):
@@ -72,8 +79,20 @@ def renamed(name, family):
         return outside[name]
     _, _, layer, part = name.split(".", 3)
     part, kind = part.rsplit(".", 1)
-    names = GPT2 if family == "gpt2" else LLAMA | GEMMA if family in ("gemma2", "gemma3_text") else LLAMA
+    names = GPT2 if family == "gpt2" else LLAMA | GEMMA if family in ("gemma2", "gemma3_text") else LLAMA | MIXTURE
     return f"blk.{layer}.{names[part]}.{kind}"
+
+
+def experts_together(tensors):
+    """By llama.cpp's names where a tensor is an expert's, which are one array there; by Hugging Face's else."""
+    out, stacks = {}, {}
+    for name, w in tensors.items():
+        if ".experts." not in name:
+            out[name] = w
+            continue
+        layer, part = name.split(".")[2], name.split(".")[-2]
+        stacks.setdefault(f"blk.{layer}.{EXPERTS[part]}.weight", []).append(w)
+    return out | {name: np.stack(parts) for name, parts in stacks.items()}
 
 
 def interleaved(w, heads):
@@ -83,7 +102,7 @@ def interleaved(w, heads):
 
 def converted(name, w, config):
     family = config["model_type"]
-    if family in ("llama", "mistral") and (".q_proj." in name or ".k_proj." in name):
+    if family in ("llama", "mistral", "mixtral") and (".q_proj." in name or ".k_proj." in name):
         return interleaved(w, config["num_attention_heads" if ".q_proj." in name else "num_key_value_heads"])
     if family.startswith("gemma") and "norm" in name:
         return w + np.float32(1)
@@ -109,6 +128,12 @@ def metadata(config):
             f"{at}.attention.value_length": size, f"{at}.rope.dimension_count": size,
             f"{at}.attention.layer_norm_rms_epsilon": config["rms_norm_eps"], f"{at}.rope.freq_base": config["rope_theta"],
             f"{at}.vocab_size": config["vocab_size"]}
+    count = config.get("num_experts", config.get("num_local_experts"))
+    if count:
+        out |= {f"{at}.expert_count": count, f"{at}.expert_used_count": config["num_experts_per_tok"]}
+    for key, name in (("moe_intermediate_size", "expert"), ("shared_expert_intermediate_size", "expert_shared")):
+        if config.get(key):
+            out[f"{at}.{name}_feed_forward_length"] = config[key]
     if config.get("sliding_window") and config.get("use_sliding_window", True):
         out[f"{at}.attention.sliding_window"] = config["sliding_window"]
     for key, name in (("attn_logit_softcapping", "attn_logit_softcapping"), ("final_logit_softcapping",) * 2):
@@ -122,6 +147,7 @@ def write(path, config, tensors, kind="F32", tokenizer=None, extra=None):
     _, meta = metadata(config)
     meta |= tokenizer or {}
     meta |= extra or {}
+    tensors = experts_together(tensors)
     header = struct.pack("<4sIQQ", b"GGUF", 3, len(tensors), len(meta))
     for key, value in meta.items():
         number, data = value_of(value)
@@ -129,8 +155,9 @@ def write(path, config, tensors, kind="F32", tokenizer=None, extra=None):
     data = b""
     for name, w in tensors.items():
         w = np.ascontiguousarray(converted(name, w, config))
-        number, pack = KINDS[kind if w.ndim == 2 and w.shape[1] % 32 == 0 else "F32"]
-        header += text(renamed(name, config["model_type"])) + struct.pack("<I", w.ndim)
+        number, pack = KINDS[kind if w.ndim >= 2 and w.shape[-1] % 32 == 0 else "F32"]
+        name = name if name.startswith("blk.") else renamed(name, config["model_type"])
+        header += text(name) + struct.pack("<I", w.ndim)
         header += b"".join(struct.pack("<Q", n) for n in reversed(w.shape)) + struct.pack("<IQ", number, len(data))
         data += pack(w)
         data += bytes(-len(data) % ALIGNMENT)

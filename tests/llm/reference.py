@@ -19,6 +19,9 @@ import vocabularies
 
 HERE = pathlib.Path(__file__).resolve().parent
 STEPS = 12
+# Of blocks: where their floats of 16 bits lie.
+SCALES = {"Q8_0": (0,), "Q4_0": (0,), "Q4_1": (0, 2), "Q5_0": (0,), "Q5_1": (0, 2), "Q2_K": (80, 82), "Q3_K": (108,),
+          "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,), "IQ4_NL": (0,), "IQ4_XS": (0,), "MXFP4": ()}
 
 
 def greedy(model, prompt):
@@ -46,7 +49,7 @@ def blocks(kind):
     """Two blocks of random bits with scales that are no NaN, and what the package gguf makes of them."""
     values, size = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[kind]]
     raw = np.random.Generator(np.random.PCG64(size)).integers(0, 256, (2, size), dtype=np.uint8)
-    for at in {"Q8_0": (0,), "Q4_0": (0,), "Q4_K": (0, 2), "Q6_K": (208,)}[kind]:
+    for at in SCALES[kind]:
         raw[:, at:at + 2] = np.array([[0.011], [-0.3]], np.float16).view(np.uint8)
     numbers = gguf.quants.dequantize(raw, gguf.GGMLQuantizationType[kind])
     return {"bytes": raw.tobytes().hex(), "values": [float(f"{x:.9g}") for x in numbers.reshape(-1).tolist()]}
@@ -77,7 +80,7 @@ def main():
             print(name, out["models"][name]["tokens"], round(out["models"][name]["margin"], 4))
             if name in ("llama2", "qwen2", "qwen3", "gpt2", "gemma3", "gemma2"):
                 check_writer(name, folder, out["models"][name])
-    out["blocks"] = {kind: blocks(kind) for kind in ("Q8_0", "Q4_0", "Q4_K", "Q6_K")}
+    out["blocks"] = {kind: blocks(kind) for kind in SCALES}
     (HERE / "reference.json").write_text(json.dumps(out) + "\n")
 
 
