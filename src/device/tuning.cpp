@@ -89,6 +89,7 @@ void TuneCpu(Tuning& t) {
   t.scan.few_lines = 64;
   t.scan.long_line = 4096;
 
+  t.scan.most_chunk = t.scan.most_totals = 65536;
   t.scatter.atomics = false;
   t.scatter.wanted_invocations = 0;
   t.scatter.in_order_local = 8;

@@ -204,7 +204,9 @@ struct ScanTuning {
   uint32_t local = 64;       // size of a workgroup
   int64_t few_lines = 4096;  // below so many lines they are cut into chunks ...
   int64_t long_line = 512;   // ... from so many elements on
-  int64_t least_chunk = 16;  // elements of a chunk
+  int64_t least_chunk = 16;  // elements of a chunk, at the least ...
+  int64_t most_chunk = 32;   // ... and at the most
+  int64_t most_totals = 32;  // totals of chunks that one invocation goes through: of more there are totals again
   bool operator==(const ScanTuning&) const = default;
 };
 

@@ -192,6 +192,8 @@ void VisitFields(Self& x, Visitor&& v) {
 }
 
 template <Is<ScatterTuning> Self, typename Visitor>
+  v("most_chunk", x.most_chunk, FieldRange{1, 65536});
+  v("most_totals", x.most_totals, FieldRange{2, 65536});
 void VisitFields(Self& x, Visitor&& v) {
   v("apart_local", x.apart_local, kLocalRange);
   v("atomics", x.atomics);
