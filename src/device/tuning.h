@@ -218,6 +218,7 @@ struct ScatterTuning {
   uint32_t in_order_local = 64;        // size of a workgroup of `scatter.in_order`
   int64_t in_order_places = 1;         // elements of the window that an invocation of it takes, at the most
   int64_t in_order_shares = 1;         // workgroups that share the operand's rows where they take so many, at the most
+  int64_t least_part = 256;            // updates of a part, where places are too few for all invocations
   bool operator==(const ScatterTuning&) const = default;
 };
 

@@ -202,6 +202,7 @@ void VisitFields(Self& x, Visitor&& v) {
   v("in_order_local", x.in_order_local, kLocalRange);
   v("in_order_places", x.in_order_places, FieldRange{1, 64});
   v("in_order_shares", x.in_order_shares, FieldRange{1, 64});
+  v("least_part", x.least_part, kPositiveRange);
 }
 
 template <Is<FftTuning> Self, typename Visitor>
