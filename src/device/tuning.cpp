@@ -23,6 +23,7 @@ void TuneCpuProducts(Tuning& t) {
 
   t.dot.shared_tiles = {};
   t.dot.rows_local = 1;
+  t.dot.rows_values = 1024;  // what does not fit the registers lies in the first cache
   t.dot.column_slices = 1;
   t.dot.wanted_sums = 0;
   t.dot.row_share = 0;
@@ -88,6 +89,7 @@ void TuneCpu(Tuning& t) {
   t.scan.local = 8;
   t.scan.few_lines = 64;
   t.scan.long_line = 4096;
+  t.scan.most_chunk = t.scan.most_totals = 65536;
 
   t.scatter.atomics = false;
   t.scatter.wanted_invocations = 0;
@@ -139,6 +141,10 @@ constexpr Row kRows[] = {
        t.attention.tiles = {
            {64, 64, 8, 2, 64}, {64, 32, 8, 2, 64}, {32, 32, 4, 2, 1}, {32, 16, 4, 1, 1}, {16, 16, 2, 1, 0}};
        t.attention.most_tile_depth = 128;
+       // A thread's registers hold 128 values of 16 lanes, or 64 where registers have 8.
+       t.dot.rows_subgroup = 16;
+       t.reduce.most_kept = 32;
+       t.conv.direct_written_out = 3;
      }},
     {[](const DeviceProfile& p) { return p.vendor_id == kVendorIntel && p.limits.min_subgroup_size == 8; },
      [](Tuning& t) {
@@ -147,7 +153,17 @@ constexpr Row kRows[] = {
            {64, 64, 8, 4, 64}, {64, 32, 8, 4, 64}, {32, 32, 4, 4, 1}, {32, 16, 4, 2, 1}, {16, 16, 2, 2, 0}};
        t.attention.most_tile_depth = 64;
        // With 32 lanes a value takes four registers, and rows spill.
-       t.reduce.subgroup = t.dot.rows_subgroup = t.attention.group_subgroup = 16;
+       t.reduce.subgroup = t.attention.group_subgroup = 16;
+       t.dot.rows_values = 48;
+     }},
+    // An invocation has 64 registers, addresses and all.
+    {[](const DeviceProfile& p) { return p.vendor_id == kVendorArm; },
+     [](Tuning& t) {
+       t.panel.most_rows = 4;
+       t.dot.rows_values = 40;
+       t.dot.shared_tiles = {{64, 64, 16, 4, 64}, {32, 32, 16, 4, 0}};
+       t.reduce.most_kept = 16;
+       t.conv.direct_written_out = 3;
      }},
     // Compilers of Mesa find the addresses of matrices that are the same in every turn only where they were needed
     // before the loop; and NVIDIA's keeps sums that begin as zeros in registers apart, and moves all of them in every

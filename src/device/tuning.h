@@ -71,6 +71,7 @@ struct ReduceTuning {
   int64_t row_parts = 512;             // parts of all rows together
   int64_t subgroup_row = 4096;         // elements of a row that one subgroup takes, at the most
   uint32_t subgroup = 0;               // size of its subgroups; 0: the device's default
+  int64_t most_kept = 256;             // values of a row that drivers may keep for an invocation from stage to stage
   uint32_t subgroup_local = 128;       // size of a workgroup of `reduce.subgroup_row`; at least one subgroup
   uint32_t workgroup_local = 256;      // size of a workgroup of `reduce.workgroup_row`, at the most
   int64_t serial_join_rows = 1024;     // rows from which on one invocation adds up the parts of a row
@@ -101,6 +102,7 @@ struct DotTuning {
   int64_t most_rows = 4;                               // rows, or columns, of `dot.rows`
   uint32_t rows_local = 64;                            // size of a workgroup of `dot.rows`; at least one subgroup
   uint32_t rows_subgroup = 0;                          // size of its subgroups; 0: the device's default
+  int64_t rows_values = 80;                            // values of a lane of it at once, as far as sums can be fewer
   int64_t column_rows = 8;                             // rows of `dot.columns`, at the most
   uint32_t column_lanes = 8;                           // invocations along the columns, four columns each
   uint32_t column_slices = 32;                         // invocations along the depth; 1: no `dot.columns`
@@ -162,6 +164,7 @@ struct ConvTuning {
   int64_t pack_rows = 32;           // pixels from which on a kernel is packed ...
   int64_t pack_elements = int64_t{1} << 16;   // ... that has so many elements
   uint32_t direct_local = 64;                 // size of a workgroup of `conv.direct`
+  int64_t direct_written_out = 9;             // elements of a small window that it has written out
   int64_t direct_part = 64;                   // its depth in a part, as dot.least_part
   double reorder_products = 16;               // products for each element moved, from which on `conv.reorder` pays
   bool reorder_products_of_matrices = false;  // `conv.reorder` also before what is a product of matrices as it lies ...
@@ -204,7 +207,9 @@ struct ScanTuning {
   uint32_t local = 64;       // size of a workgroup
   int64_t few_lines = 4096;  // below so many lines they are cut into chunks ...
   int64_t long_line = 512;   // ... from so many elements on
-  int64_t least_chunk = 16;  // elements of a chunk
+  int64_t least_chunk = 16;  // elements of a chunk, at the least ...
+  int64_t most_chunk = 32;   // ... and at the most
+  int64_t most_totals = 32;  // totals of chunks that one invocation goes through: of more there are totals again
   bool operator==(const ScanTuning&) const = default;
 };
 
@@ -213,6 +218,7 @@ struct ScatterTuning {
   bool atomics = true;          // atomic operations in the place of an order, where the result is the same
   uint32_t shares_local = 256;  // size of a workgroup of `scatter.shares`, and the updates that it looks at together
   int64_t wanted_invocations = 32768;  // of it, which the operand's rows are shared out to; 0: no `scatter.shares`
+  int64_t least_part = 256;            // updates of a part, where places are too few for all invocations
   uint32_t in_order_local = 64;        // size of a workgroup of `scatter.in_order`
   int64_t in_order_places = 1;         // elements of the window that an invocation of it takes, at the most
   int64_t in_order_shares = 1;         // workgroups that share the operand's rows where they take so many, at the most

@@ -69,6 +69,7 @@ void VisitFields(Self& x, Visitor&& v) {
   v("row_parts", x.row_parts, kCountRange);
   v("subgroup_row", x.subgroup_row, kCountRange);
   v("subgroup", x.subgroup, FieldRange{0, 128});
+  v("most_kept", x.most_kept, kCountRange);
   v("subgroup_local", x.subgroup_local, kLocalRange);
   v("workgroup_local", x.workgroup_local, kLocalRange);
   v("serial_join_rows", x.serial_join_rows, kCountRange);
@@ -123,6 +124,7 @@ void VisitFields(Self& x, Visitor&& v) {
   v("most_rows", x.most_rows, FieldRange{0, 4});
   v("rows_local", x.rows_local, kLocalRange);
   v("rows_subgroup", x.rows_subgroup, FieldRange{0, 128});
+  v("rows_values", x.rows_values, FieldRange{1, 1024});
   v("column_rows", x.column_rows, FieldRange{0, 8});
   v("column_lanes", x.column_lanes, FieldRange{1, 64, true});
   v("column_slices", x.column_slices, FieldRange{1, 64, true});
@@ -148,6 +150,7 @@ void VisitFields(Self& x, Visitor&& v) {
   v("pack_rows", x.pack_rows, kPositiveRange);
   v("pack_elements", x.pack_elements, kPositiveRange);
   v("direct_local", x.direct_local, kLocalRange);
+  v("direct_written_out", x.direct_written_out, FieldRange{1, 9});
   v("direct_part", x.direct_part, kPositiveRange);
   v("reorder_products", x.reorder_products, kTimeRange);
   v("reorder_products_of_matrices", x.reorder_products_of_matrices);
@@ -189,6 +192,8 @@ void VisitFields(Self& x, Visitor&& v) {
   v("few_lines", x.few_lines, kCountRange);
   v("long_line", x.long_line, kCountRange);
   v("least_chunk", x.least_chunk, FieldRange{1, 65536});
+  v("most_chunk", x.most_chunk, FieldRange{1, 65536});
+  v("most_totals", x.most_totals, FieldRange{2, 65536});
 }
 
 template <Is<ScatterTuning> Self, typename Visitor>
@@ -197,6 +202,7 @@ void VisitFields(Self& x, Visitor&& v) {
   v("atomics", x.atomics);
   v("shares_local", x.shares_local, kLocalRange);
   v("wanted_invocations", x.wanted_invocations, FieldRange{0, 1 << 24});
+  v("least_part", x.least_part, kPositiveRange);
   v("in_order_local", x.in_order_local, kLocalRange);
   v("in_order_places", x.in_order_places, FieldRange{1, 64});
   v("in_order_shares", x.in_order_shares, FieldRange{1, 64});

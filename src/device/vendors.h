@@ -11,6 +11,7 @@ inline constexpr uint32_t kDriverSwiftShader = 10;  // VK_DRIVER_ID_GOOGLE_SWIFT
 inline constexpr uint32_t kDriverLlvmpipe = 13;     // VK_DRIVER_ID_MESA_LLVMPIPE
 
 inline constexpr uint32_t kVendorAmd = 0x1002;
+inline constexpr uint32_t kVendorArm = 0x13b5;
 inline constexpr uint32_t kVendorIntel = 0x8086;
 inline constexpr uint32_t kVendorNvidia = 0x10de;
 

@@ -16,6 +16,10 @@ using Values = std::vector<Value>;
 enum class Cmp : uint8_t { kEq, kNe, kULt, kULe, kUGt, kUGe, kSLt, kSLe, kSGt, kSGe };
 enum class FCmp : uint8_t { kEq, kNeUnordered, kLt, kLe, kGt, kGe };
 
+// What drivers are told of a loop: to decide, or to leave it a loop. A few turns of much work, written out, have so
+// many values at once that those of some drivers do not fit the registers.
+enum class Unroll : uint8_t { kIfItPays, kNever };
+
 class Builder {
  public:
   explicit Builder(Module& module) : m(module) {}
@@ -95,11 +99,12 @@ class Builder {
   Values If(Value condition, const std::function<Values()>& then, const std::function<Values()>& otherwise);
   // Gives the values for which `condition` was false.
   Values While(const Values& initial, const std::function<Value(const Values&)>& condition,
-               const std::function<Values(const Values&)>& body, bool unroll = false);
+               const std::function<Values(const Values&)>& body, Unroll unroll = Unroll::kIfItPays);
   // for (u32 i = begin; i < end; i += step)
   Values For(Value begin, Value end, Value step, const Values& carried,
-             const std::function<Values(Value, const Values&)>& body, bool unroll = false);
-  void For(Value begin, Value end, Value step, const std::function<void(Value)>& body, bool unroll = false);
+             const std::function<Values(Value, const Values&)>& body, Unroll unroll = Unroll::kIfItPays);
+  void For(Value begin, Value end, Value step, const std::function<void(Value)>& body,
+           Unroll unroll = Unroll::kIfItPays);
 
   // Memory and synchronisation.
   Id SharedArray(Kind kind, int width, uint32_t count);

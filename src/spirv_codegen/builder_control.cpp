@@ -61,7 +61,7 @@ Values Builder::If(Value condition, const std::function<Values()>& then, const s
 }
 
 Values Builder::While(const Values& initial, const std::function<Value(const Values&)>& condition,
-                      const std::function<Values(const Values&)>& body, bool unroll) {
+                      const std::function<Values(const Values&)>& body, Unroll unroll) {
   const Id header = m.NewId(), test = m.NewId(), body_label = m.NewId(), next = m.NewId(), merge = m.NewId();
   const Id before = m.current_block();
   Branch(header);
@@ -74,8 +74,8 @@ Values Builder::While(const Values& initial, const std::function<Value(const Val
     phis.push_back(Value{m.Emit(spv::Op::OpPhi, TypeOf(v), words), v.kind, v.width});
     patch.push_back(m.BodySize() - 2);
   }
-  const uint32_t control =
-      static_cast<uint32_t>(unroll ? spv::LoopControlMask::Unroll : spv::LoopControlMask::MaskNone);
+  const uint32_t control = static_cast<uint32_t>(unroll == Unroll::kNever ? spv::LoopControlMask::DontUnroll
+                                                                          : spv::LoopControlMask::MaskNone);
   const uint32_t merge_words[] = {merge, next, control};
   m.EmitVoid(spv::Op::OpLoopMerge, merge_words);
   Branch(test);
@@ -101,7 +101,7 @@ Values Builder::While(const Values& initial, const std::function<Value(const Val
 }
 
 Values Builder::For(Value begin, Value end, Value step, const Values& carried,
-                    const std::function<Values(Value, const Values&)>& body, bool unroll) {
+                    const std::function<Values(Value, const Values&)>& body, Unroll unroll) {
   uint64_t b, e, s;
   if (m.IsConstant(begin, &b) && m.IsConstant(end, &e) && m.IsConstant(step, &s)) {
     if (b >= e) return carried;
@@ -122,7 +122,7 @@ Values Builder::For(Value begin, Value end, Value step, const Values& carried,
   return after;
 }
 
-void Builder::For(Value begin, Value end, Value step, const std::function<void(Value)>& body, bool unroll) {
+void Builder::For(Value begin, Value end, Value step, const std::function<void(Value)>& body, Unroll unroll) {
   For(
       begin, end, step, {},
       [&](Value i, const Values&) {

@@ -170,6 +170,19 @@ TEST(ConvTest, WindowsThatFillGpus) {
   }
 }
 
+// Small windows written out, and in turns over their outer dimensions.
+TEST(ConvTest, SmallWindowsInTurns) {
+  for (const int64_t elements : {1, 2, 3, 9}) {
+    Tuning tuning;
+    tuning.conv.direct_written_out = elements;
+    for (const ConvShape& s : {ConvShape{1, 8, 8, {9, 10}, {W(3, 1, 1), W(3, 2, 1)}, 8, 1, "depthwise"},
+                               ConvShape{2, 4, 8, {11}, {W(5, 1, 2)}, 4, 1, "depthwise_1d"},
+                               ConvShape{1, 3, 2, {6, 7}, {W(1), W(2)}, 1, 1, "few_features"}})
+      for (ConvLayout layout : {ConvLayout::kChannelsLast, ConvLayout::kChannelsFirst})
+        CheckAsGpu(Conv(s, layout), 3, &tuning);
+  }
+}
+
 TEST(ConvTest, FeaturesFirst) {
   const ConvShape many{2, 8, 16, {9, 10}, {W(3, 1, 1), W(3, 1, 1)}, 1, 1, "3x3"},
       groups{4, 16, 32, {8, 9}, {W(3, 1, 1), W(2)}, 2, 1, "two_groups"};

@@ -73,6 +73,18 @@ TEST(DotTest, ColumnSlicesOnCpuDevices) {
     CheckAsGpu(Dot(s, {.bias = true}), 5);
 }
 
+// Few rows along the depth: sums in four parts to one, four columns to one, in chains and without.
+TEST(DotTest, RowsInFewValues) {
+  for (const int64_t values : {1, 30, 48, 64, 1024}) {
+    Tuning tuning;
+    tuning.dot.rows_values = values;
+    for (const Shape& s : {Shape{{}, 1, 37, 256}, Shape{{2}, 2, 40, 4224}, Shape{{}, 3, 9, 4096}, Shape{{}, 4, 22, 512},
+                           Shape{{}, 30, 4, 128}})
+      for (const ElementType type : {ElementType::kF32, ElementType::kBF16})
+        CheckAsGpu(Dot(s, {.rhs = Order::kTransposed, .type = type, .bias = true}), 3, &tuning);
+  }
+}
+
 // Depths that one workgroup does not take: two parts and a rest, the epilogue after all of them.
 TEST(DotTest, DepthsInParts) {
   const int64_t k = (1 << 18) + 3;

@@ -57,6 +57,9 @@ TEST(ScanTest, LongLines) {
     CheckOnIntegers(Scan({5003}, 0, reverse, ElementType::kF32, Opcode::kAdd, 7));
     CheckOnIntegers(Scan({3, 4500}, 1, reverse, ElementType::kS64, Opcode::kAdd, 7));
     CheckOnIntegers(Scan({4500, 3}, 0, reverse, ElementType::kS8, Opcode::kMaximum, -3));
+    // Totals of totals.
+    CheckOnIntegers(Scan({70'003}, 0, reverse, ElementType::kF32, Opcode::kAdd, 7));
+    CheckOnIntegers(Scan({2, 40'000}, 1, reverse, ElementType::kS32, Opcode::kMaximum, 0));
   }
 }
 

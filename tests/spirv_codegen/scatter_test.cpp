@@ -172,6 +172,44 @@ TEST(ScatterTest, SharesOfGpus) {
   for (const auto& device : Devices()) { EXPECT_EQ(VariantOn(plan, device->profile()), "scatter.shares"); }
 }
 
+// Places too few for all invocations: copies of them, of parts of the updates.
+TEST(ScatterTest, PartsOfGpus) {
+  Tuning tuning;
+  tuning.scatter.least_part = 16;
+  Case batches{{3, 6}, {3, 900, 1}, {3, 900}, {}};
+  batches.attributes.inserted_window_dims = {1};
+  batches.attributes.input_batching_dims = {0};
+  batches.attributes.scatter_indices_batching_dims = {0};
+  batches.attributes.scatter_dims_to_operand_dims = {1};
+  batches.attributes.index_vector_dim = 2;
+  for (const Case& c :
+       {Scalars(1, 300), Scalars(10, 1301), Rows(7, 5, 999), Rows(2, 70, 2000), Scalars(3, 70'000), batches}) {
+    for (const auto& [type, opcode] : {std::pair{ElementType::kF32, Opcode::kAdd},
+                                       {ElementType::kF32, Opcode::kMaximum},
+                                       {ElementType::kS64, Opcode::kAdd},
+                                       {ElementType::kF64, Opcode::kMinimum}}) {
+      const plan::KernelPlan plan = Scatter(c, type, opcode);
+      ValidateEverywhere(plan);
+      const std::vector<Bytes> memory = Memory(plan, -1, 9);
+      std::vector<Bytes> want = memory;
+      RunKernel(plan, want);
+      for (const auto& device : Devices()) {
+        if (!CanEmit(plan, device->profile())) continue;
+        const auto program = Emit(plan, device->profile(), {.treat_as_gpu = true, .tuning = &tuning});
+        ASSERT_TRUE(program.has_value()) << program.error().ToString();
+        ASSERT_EQ(program->kernels.size(), 3u) << plan.name;
+        EXPECT_EQ(program->kernels[1].variant, "scatter.shares.part");
+        ExpectOn(*device, plan, memory, want, /*as_gpu=*/true, &tuning);
+      }
+    }
+  }
+  // What rounds at each update, and what is not commutative, keeps its order.
+  for (const plan::KernelPlan& plan : {Scatter(Scalars(10, 1301), ElementType::kBF16, Opcode::kAdd),
+                                       Scatter(Scalars(10, 1301), ElementType::kF32, Opcode::kSubtract)})
+    for (const auto& device : Devices())
+      EXPECT_EQ(Emit(plan, device->profile(), {.treat_as_gpu = true, .tuning = &tuning}).value().kernels.size(), 1u);
+}
+
 TEST(ScatterTest, AtomicsOfGpus) {
   for (ElementType type : {ElementType::kS32, ElementType::kU32}) {
     for (Opcode opcode : {Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum, Opcode::kAnd, Opcode::kOr, Opcode::kXor}) {

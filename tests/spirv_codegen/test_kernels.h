@@ -139,8 +139,11 @@ inline void ValidateEverywhere(const plan::KernelPlan& plan, const EmitOptions& 
 
 // Runs on the device and compares with what the interpreter has made of `memory`.
 inline void ExpectOn(TestDevice& device, const plan::KernelPlan& plan, std::vector<Bytes> memory,
-                     const std::vector<Bytes>& want, bool as_gpu) {
-  auto run = device.Run(plan, memory, {.treat_as_gpu = as_gpu});
+                     const std::vector<Bytes>& want, bool as_gpu, const Tuning* tuning = nullptr) {
+  EmitOptions options;
+  options.treat_as_gpu = as_gpu;
+  options.tuning = tuning;
+  auto run = device.Run(plan, memory, options);
   ASSERT_TRUE(run.has_value()) << device.name() << ": " << run.error().ToString();
   ExpectSame(plan, memory, want, device.name() + (as_gpu ? ", as a GPU" : ""));
 }
@@ -182,12 +185,12 @@ inline void CheckOnIntegers(const plan::KernelPlan& plan, uint32_t seed = 1) {
 }
 
 // What GPUs get, on every device, with the same integers in all buffers.
-inline void CheckAsGpu(const plan::KernelPlan& plan, uint32_t seed) {
+inline void CheckAsGpu(const plan::KernelPlan& plan, uint32_t seed, const Tuning* tuning = nullptr) {
   std::vector<Bytes> memory;
   for (const plan::Binding& b : plan.bindings) memory.push_back(SmallIntegers(b.storage, b.element_count, seed));
   std::vector<Bytes> want = memory;
   RunKernel(plan, want);
-  for (const auto& device : Devices()) ExpectOn(*device, plan, memory, want, /*as_gpu=*/true);
+  for (const auto& device : Devices()) ExpectOn(*device, plan, memory, want, /*as_gpu=*/true, tuning);
 }
 
 inline std::vector<Bytes> CornerMemory(const plan::KernelPlan& plan, uint32_t seed = 1) {

@@ -147,31 +147,29 @@ class AttentionTiles {
     Value in;    // whether they do; empty: they do
     Value sums;  // products of the query with them
   };
+  // Four keys of the tile, number `four` of the invocation's row.
   using Unit = std::vector<Part>;
-  // The units of the tile that the invocation has: every `row_lanes`-th of its row.
-  Values Units(Value key0, const Values& start,
-               const std::function<Values(Value unit, const Unit& parts, const Values& state)>& body) {
-    const int64_t units = tile_.keys / kUnit;
+  Unit UnitAt(Value key0, Value four) {
     const Value row = b_.Add(b_.Mul(line_, U(laid_.score_stride)), U(laid_.scores_at));
-    return b_.For(share_, U(units), U(tile_.row_lanes()), start, [&](Value at, const Values& state) {
-      const Value unit = b_.Min(at, U(units - 1));
-      const Value first = b_.Add(key0, b_.Mul(unit, U(kUnit)));
-      Unit parts;
-      for (int i = 0; i < kUnit; i += 4) {
-        const Value four = b_.Bitcast(
-            b_.LoadShared(memory_.array, Kind::kU32, 4, b_.Add(b_.Add(row, b_.Mul(unit, U(kUnit / 4))), U(i / 4))),
-            Kind::kF32);
-        for (int j = 0; j < 4; j += width_) {
-          Part& part = parts.emplace_back();
-          part.key = b_.Add(first, U(i + j));
-          part.sums = width_ == 4 ? four : b_.Extract(four, j);
-          if (exact_) continue;
-          part.in = b_.Compare(Cmp::kULt, part.key, U(k_.scores->n));
-          part.key = b_.Min(part.key, U(k_.scores->n - width_));
-        }
-      }
-      return body(unit, parts, state);
-    });
+    const Value sums = b_.Bitcast(b_.LoadShared(memory_.array, Kind::kU32, 4, b_.Add(row, four)), Kind::kF32);
+    const Value first = b_.Add(key0, b_.Mul(four, U(4)));
+    Unit parts;
+    for (int j = 0; j < 4; j += width_) {
+      Part& part = parts.emplace_back();
+      part.key = b_.Add(first, U(j));
+      part.sums = width_ == 4 ? sums : b_.Extract(sums, j);
+      if (exact_) continue;
+      part.in = b_.Compare(Cmp::kULt, part.key, U(k_.scores->n));
+      part.key = b_.Min(part.key, U(k_.scores->n - width_));
+    }
+    return parts;
+  }
+  // Those that the invocation has: every `row_lanes`-th of its row.
+  Values Units(Value key0, const Values& start,
+               const std::function<Values(const Unit& parts, const Values& state)>& body) {
+    const int64_t units = tile_.keys / 4;
+    return b_.For(share_, U(units), U(tile_.row_lanes()), start,
+                  [&](Value at, const Values& state) { return body(UnitAt(key0, b_.Min(at, U(units - 1))), state); });
   }
 
   // ---- Programs at the invocation's row
@@ -229,7 +227,7 @@ class AttentionTiles {
     const ProgramLowering scores = AlongRow(k_.scores->epilogue, false);
     const ProgramLowering row = AlongRow(programs_.stages[stage], true);
     const Values state = Walk(values.Start(1), [&](Value key0, const Values& all) {
-      const Values chain = Units(key0, chains.Start(width_), [&](Value, const Unit& parts, Values so_far) {
+      const Values chain = Units(key0, chains.Start(width_), [&](const Unit& parts, Values so_far) {
         for (const Part& part : parts) {
           ProgramLowering at = At(row, part, ScoreOf(scores, part));
           so_far = Accumulate(chains, stage, so_far, part, at);
@@ -265,7 +263,7 @@ class AttentionTiles {
     const Values start = with(values.Start(1), {LeastFinite(b_), zero, zero});
     Values state = Walk(start, [&](Value key0, const Values& all) {
       const Values empty = with(chains.Start(width_), {all[all.size() - 3], b_.Zero(Kind::kF32, width_)});
-      Values chain = Units(key0, empty, [&](Value, const Unit& parts, const Values& so_far) {
+      Values chain = Units(key0, empty, [&](const Unit& parts, const Values& so_far) {
         Values out = reduced(so_far, 2), x;
         for (const Part& part : parts) {
           const Value score = ScoreOf(scores, part);
@@ -326,6 +324,40 @@ class AttentionTiles {
 
   // ---- The second product
 
+  // The weights of the tile's keys into the workgroup's memory, a chunk at once. Its halves are turns of a loop: all
+  // that makes a weight is in registers beside the result's sums.
+  void PutWeights(Value key0, const ProgramLowering& scores, const ProgramLowering& row) {
+    constexpr int kHalf = kUnit / 4;
+    const int64_t chunks = tile_.keys / kUnit;
+    const Value line = b_.Add(b_.Mul(line_, U(laid_.weights.Stride())), U(laid_.weights_at));
+    b_.For(share_, U(chunks), U(tile_.row_lanes()), [&](Value at) {
+      const Value chunk = b_.Min(at, U(chunks - 1));
+      const Values words = b_.For(
+          U(0), U(kHalf), U(1), Values(kChunkBytes / 4, U(0)),
+          [&](Value half, const Values& before) {
+            Values out(before.begin() + kHalf, before.end());
+            for (Value v : WeightWords(UnitAt(key0, b_.Add(b_.Mul(chunk, U(kHalf)), half)), scores, row))
+              out.push_back(v);
+            return out;
+          },
+          Unroll::kNever);
+      b_.StoreShared(memory_.array, b_.Add(line, chunk), b_.Composite(words));
+    });
+  }
+  // Two weights in each.
+  Values WeightWords(const Unit& parts, const ProgramLowering& scores, const ProgramLowering& row) {
+    Values halves;
+    for (const Part& part : parts) {
+      ProgramLowering at = At(row, part, ScoreOf(scores, part));
+      const Value weight = ToStorage(b_, k_.product->lhs_type, b_.Splat(at.Node(programs_.weight), width_));
+      const Value kept = OnlyIn(part, weight, b_.Zero(Kind::kU32, width_));
+      for (int i = 0; i < width_; ++i) halves.push_back(b_.Extract(kept, i));
+    }
+    Values words;
+    for (std::size_t i = 0; i < halves.size(); i += 2) words.push_back(b_.Or(halves[i], b_.Shl(halves[i + 1], U(16))));
+    return words;
+  }
+
   void EmitProduct() {
     const TileOperands product = product_.Operands(w_, exact_, /*raw=*/true);
     CoopSums sums(b_, matrices_, laid_.sums, k_.product->lhs_type, ElementType::kF32, memory_);
@@ -335,24 +367,10 @@ class AttentionTiles {
     const auto step = static_cast<int64_t>(values.Strides().step);
     const ProgramLowering scores = AlongRow(k_.scores->epilogue, false);
     const ProgramLowering row = AlongRow(programs_.stages.back(), true);
-    const Value line = b_.Add(b_.Mul(line_, U(laid_.weights.Stride())), U(laid_.weights_at));
     Walk({}, [&](Value key0, const Values& none) {
       const Value bytes = b_.Mul(b_.UDiv(key0, U(tile_.keys)), U(step));
       const Values elements = values.Fetch(U(0), key0, bytes, !exact_);
-      Units(key0, {}, [&](Value unit, const Unit& parts, const Values& nothing) {
-        Values halves;
-        for (const Part& part : parts) {
-          ProgramLowering at = At(row, part, ScoreOf(scores, part));
-          const Value weight = ToStorage(b_, k_.product->lhs_type, b_.Splat(at.Node(programs_.weight), width_));
-          const Value kept = OnlyIn(part, weight, b_.Zero(Kind::kU32, width_));
-          for (int i = 0; i < width_; ++i) halves.push_back(b_.Extract(kept, i));
-        }
-        Values words;
-        for (std::size_t i = 0; i < halves.size(); i += 2)
-          words.push_back(b_.Or(halves[i], b_.Shl(halves[i + 1], U(16))));
-        b_.StoreShared(memory_.array, b_.Add(line, unit), b_.Composite(words));
-        return nothing;
-      });
+      PutWeights(key0, scores, row);
       b_.WorkgroupBarrier();
       values.Stage(elements);
       b_.WorkgroupBarrier();

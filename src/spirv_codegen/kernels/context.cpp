@@ -20,18 +20,20 @@ std::vector<BufferDesc> Describe(const plan::KernelPlan& plan, std::vector<Buffe
 
 }  // namespace
 
-KernelWriter::KernelWriter(const plan::KernelPlan& kernel_plan, const DeviceProfile& device, const Tuning& tuning,
-                           std::vector<BufferDesc> scratch, int push_words, KernelModule* joint)
+KernelWriter::KernelWriter(const plan::KernelPlan& kernel_plan, const DeviceProfile& device,
+                           const Tuning& device_tuning, std::vector<BufferDesc> scratch, int push_words,
+                           KernelModule* joint)
     : is_joint_(joint != nullptr),
       own_(is_joint_ ? nullptr
-                     : std::make_unique<KernelModule>(device, Describe(kernel_plan, std::move(scratch)), tuning.memory,
-                                                      push_words)),
+                     : std::make_unique<KernelModule>(device, Describe(kernel_plan, std::move(scratch)),
+                                                      device_tuning.memory, push_words)),
       to_(is_joint_ ? *joint : *own_),
       m(to_.m),
       b(to_.b),
       buffers(to_.buffers),
       plan(kernel_plan),
       profile(device),
+      tuning(device_tuning),
       push_words_(push_words) {}
 
 EmittedKernel KernelWriter::Finish(std::array<uint32_t, 3> local_size, std::string variant, std::string reason) {

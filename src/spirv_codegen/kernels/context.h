@@ -64,6 +64,7 @@ class KernelWriter {
   Buffers& buffers;
   const plan::KernelPlan& plan;
   const DeviceProfile& profile;
+  const Tuning& tuning;
 
   // Ends the module and returns it as a kernel; what is written to a joint module has no words yet.
   EmittedKernel Finish(std::array<uint32_t, 3> local_size, std::string variant, std::string reason = "");

@@ -133,6 +133,7 @@ class DirectSums {
         tile_(tile),
         parts_(parts),
         elements_(p.window * p.inputs),
+        most_written_out_(w.tuning.conv.direct_written_out),
         program_(ProductProgram(plan, p)),
         epilogue_(w, epilogue, p.k.accumulate_type, parts > 1 ? p.k.accumulate_type : p.k.result_type) {}
 
@@ -191,11 +192,7 @@ class DirectSums {
     uint64_t varying = tiled;
     for (int d = p_.rank; d < program_rank; ++d) varying |= uint64_t{1} << d;
     base.EmitInvariants(varying);
-    auto step = [&](Value turn, const Values& acc) {
-      // llvmpipe begins one turn more than there are (EmitPanels).
-      const Value element = b_.Min(turn, U(elements_ - 1));
-      ProgramLowering shared = base;
-      shared.SetLinear(element, p_.rank, program_rank);
+    auto add = [&](ProgramLowering shared, const Values& acc) {
       if (Tiled()) shared.EmitInvariants(tiled);
       Values sums;
       for (std::size_t t = 0; t < acc.size(); ++t) {
@@ -207,13 +204,37 @@ class DirectSums {
       }
       return sums;
     };
+    auto step = [&](Value turn, const Values& acc) {
+      // llvmpipe begins one turn more than there are (EmitPanels).
+      const Value element = b_.Min(turn, U(elements_ - 1));
+      ProgramLowering shared = base;
+      shared.SetLinear(element, p_.rank, program_rank);
+      return add(std::move(shared), acc);
+    };
     const Kind kind = ComputeKind(p_.k.accumulate_type);
-    Values acc(static_cast<std::size_t>(tile_.count), b_.Zero(kind, tile_.width));
+    const Values zeros(static_cast<std::size_t>(tile_.count), b_.Zero(kind, tile_.width));
+    // Written out, index arithmetic and masks are constants. Of the innermost dimensions as many as the registers hold
+    // the elements of; the others are turns.
     if (parts_ == 1 && elements_ <= 9) {
-      for (int64_t e = 0; e < elements_; ++e) acc = step(U(e), acc);
-      return acc;
+      const Dims& dims = program_.space.dims();
+      int first = program_rank;
+      int64_t inner = 1;
+      while (first > p_.rank && inner * dims[static_cast<std::size_t>(first - 1)] <= most_written_out_)
+        inner *= dims[static_cast<std::size_t>(--first)];
+      return b_.For(
+          U(0), U(elements_ / inner), U(1), zeros,
+          [&](Value turn, Values acc) {
+            for (int64_t e = 0; e < inner; ++e) {
+              ProgramLowering shared = base;
+              shared.SetLinear(turn, p_.rank, first);
+              shared.SetLinear(U(e), first, program_rank);
+              acc = add(std::move(shared), acc);
+            }
+            return acc;
+          },
+          Unroll::kNever);
     }
-    const ChainedSums chains(b_, kind, tile_.width, acc.size(), 2 * CeilDiv(elements_, parts_));
+    const ChainedSums chains(b_, kind, tile_.width, zeros.size(), 2 * CeilDiv(elements_, parts_));
     return chains.Finish(chains.Add(begin_, end_, 1, ChainedSums::kChain / 2, chains.Start(), step));
   }
 
@@ -234,7 +255,7 @@ class DirectSums {
   Builder& b_;
   const ConvProblem& p_;
   const DirectTile& tile_;
-  int64_t parts_, elements_;
+  int64_t parts_, elements_, most_written_out_;
   plan::ElementProgram program_;
   Epilogue epilogue_;
   Values at_;

@@ -115,13 +115,14 @@ void CoopSums::Finish(const CoopStrips& strips, const TileOperands& operands, Va
     b_.SubgroupBarrier();
     const Value row = b_.Add(row0, b_.Mul(b_.Add(b_.Mul(subgroup_row_, U(block_.tall())), i), U(m)));
     const Value column = b_.Add(column0, b_.Mul(b_.Add(b_.Mul(subgroup_column_, U(across)), s), U(columns)));
-    b_.For(lane_, U(m * quads), U(block_.subgroup), [&](Value quad) {
+    const auto put = [&](Value quad) {
       const Value within = b_.UDiv(quad, U(quads)), of_row = b_.UMod(quad, U(quads));
       const Value sum = Quad(b_.Add(base, b_.Add(b_.Mul(within, U(stride)), b_.Mul(of_row, U(16 / ChunkBytes())))));
       const Value r = b_.Add(row, within);
       const Value in = rows % block_.rows == 0 ? Value{} : b_.Compare(Cmp::kULt, r, U(rows));
       operands.finish(batch, r, b_.Add(column, b_.Mul(of_row, U(4))), sum, in);
-    });
+    };
+    b_.For(lane_, U(m * quads), U(block_.subgroup), put, Unroll::kNever);
     b_.SubgroupBarrier();
   };
   const int64_t count = block_.tall() * across;

@@ -151,13 +151,42 @@ void DotProblem::FinishOne(KernelWriter& w, const Epilogue& epilogue, Value batc
 
 namespace {
 
-// A subgroup takes `tile_rows` x `tile_columns` sums, its lanes vectors along the depth.
-Result<EmittedDispatch> EmitRows(KernelWriter& w, const DotProblem& p, int tile_rows, int tile_columns,
-                                 uint32_t subgroup, uint32_t local) {
+// A subgroup takes `rows` x `columns` sums, its lanes vectors of four along the depth. A lane adds up each sum in
+// `parts` parts.
+struct RowSums {
+  int rows = 0, columns = 4, parts = 4;
+
+  int count() const { return rows * columns; }
+  // Values of a lane at once: its sums, with those of chains, and what it multiplies.
+  int64_t values(bool chained) const { return int64_t{count()} * parts * (chained ? 3 : 1) + 4 * (rows + columns); }
+};
+
+// Fewer parts first: columns share what is read of the rows.
+RowSums RowSumsOf(const TileProblem& t, uint32_t subgroup, int64_t most_values) {
+  RowSums out{static_cast<int>(t.rows)};
+  const bool chained = ChainedSums::Chained(ComputeKind(t.accumulate), t.depth / int64_t{subgroup});
+  while (out.parts > 1 && out.values(chained) > most_values) out.parts /= 2;
+  while (out.columns > 1 && out.values(chained) > most_values) out.columns /= 2;
+  return out;
+}
+
+// `sum`, in as many parts as it has, with the products of two vectors along the depth.
+Value AddProducts(Builder& b, Value sum, Value x, Value y) {
+  const auto some = [&](Value v, int first) {
+    Values out;
+    for (int i = 0; i < sum.width; ++i) out.push_back(b.Extract(v, first + i));
+    return sum.width == 4 ? v : b.Composite(out);
+  };
+  for (int i = 0; i < 4; i += sum.width) sum = MultiplyAdd(b, sum, some(x, i), some(y, i));
+  return sum;
+}
+
+Result<EmittedDispatch> EmitRows(KernelWriter& w, const DotProblem& p, const RowSums& tile, uint32_t subgroup,
+                                 uint32_t local) {
   Builder& b = w.b;
   const TileProblem& t = p.tile;
   auto u = [&](int64_t v) { return b.U32(static_cast<uint32_t>(v)); };
-  const int64_t row_blocks = CeilDiv(t.rows, tile_rows), column_blocks = CeilDiv(t.columns, tile_columns);
+  const int64_t row_blocks = CeilDiv(t.rows, tile.rows), column_blocks = CeilDiv(t.columns, tile.columns);
   const int64_t items = t.batch * row_blocks * column_blocks;
   const int64_t per_group = local / subgroup;
   KRAFLA_ASSIGN(Grid grid, FoldGrid(CeilDiv(items, per_group), w.profile));
@@ -165,45 +194,44 @@ Result<EmittedDispatch> EmitRows(KernelWriter& w, const DotProblem& p, int tile_
   const TileOperands operands = p.Operands(w, true);
   const Kind kind = ComputeKind(t.accumulate);
   auto body = [&] {
-    const Value column = b.Mul(b.UMod(item, u(column_blocks)), u(tile_columns));
+    const Value column = b.Mul(b.UMod(item, u(column_blocks)), u(tile.columns));
     const Value rest = b.UDiv(item, u(column_blocks));
-    const Value row = b.Mul(b.UMod(rest, u(row_blocks)), u(tile_rows));
+    const Value row = b.Mul(b.UMod(rest, u(row_blocks)), u(tile.rows));
     const Value batch = b.UDiv(rest, u(row_blocks));
     const auto a = operands.make_a(batch);
     // b is read by columns: its transpose by rows.
     const auto b_rows = p.Operand(w, DotProblem::Which::kTransposedB, batch, ReadAs{t.accumulate}, false, true);
-    a->PrepareRows(row, tile_rows);
-    b_rows->PrepareRows(column, tile_columns);
-    const auto count = static_cast<std::size_t>(tile_rows * tile_columns);
-    const ChainedSums chains(b, kind, 4, count, t.depth / int64_t{subgroup});
+    a->PrepareRows(row, tile.rows);
+    b_rows->PrepareRows(column, tile.columns);
+    const auto rows = static_cast<std::size_t>(tile.rows), columns = static_cast<std::size_t>(tile.columns);
+    const ChainedSums chains(b, kind, tile.parts, rows * columns, t.depth / int64_t{subgroup});
     auto step = [&](Value k, const Values& before) {
-      Values av(static_cast<std::size_t>(tile_rows)), bv(static_cast<std::size_t>(tile_columns));
-      a->Load(row, tile_rows, k, 4, av);
-      b_rows->Load(column, tile_columns, k, 4, bv);
+      Values av(rows), bv(columns);
+      a->Load(row, tile.rows, k, 4, av);
+      b_rows->Load(column, tile.columns, k, 4, bv);
       Values out = before;
-      for (std::size_t i = 0; i < count; ++i) {
-        out[i] = MultiplyAdd(b, out[i], av[i / static_cast<std::size_t>(tile_columns)],
-                             bv[i % static_cast<std::size_t>(tile_columns)]);
-      }
+      for (std::size_t i = 0; i < out.size(); ++i) out[i] = AddProducts(b, out[i], av[i / columns], bv[i % columns]);
       return out;
     };
-    const Values acc = chains.Finish(chains.Add(b.Mul(b.SubgroupLane(), u(4)), u(t.depth), subgroup * 4,
-                                                ChainedSums::kChain / 2, chains.Start(), step));
+    const Values acc =
+        chains.Finish(chains.Add(b.Mul(b.SubgroupLane(), u(4)), u(t.depth), subgroup * 4,
+                                 ChainedSums::kChain / 8 * static_cast<uint32_t>(tile.parts), chains.Start(), step));
     auto add = [&](Value x, Value y) { return IsFloatKind(kind) ? b.FAdd(x, y) : b.Add(x, y); };
     Values sums;
     for (Value v : acc) {
-      Value s = add(add(b.Extract(v, 0), b.Extract(v, 1)), add(b.Extract(v, 2), b.Extract(v, 3)));
+      Value s = b.Extract(v, 0);
+      if (tile.parts == 2) s = add(s, b.Extract(v, 1));
+      if (tile.parts == 4) s = add(add(s, b.Extract(v, 1)), add(b.Extract(v, 2), b.Extract(v, 3)));
       for (uint32_t mask = 1; mask < subgroup; mask *= 2) s = add(s, b.SubgroupShuffleXor(s, mask));
       sums.push_back(s);
     }
     // Lane i finishes row i.
-    for (int i = 0; i < tile_rows; ++i) {
+    for (int i = 0; i < tile.rows; ++i) {
       Value when = b.Compare(Cmp::kEq, b.SubgroupLane(), u(i % static_cast<int>(subgroup)));
       const Value r = b.Add(row, u(i));
-      if (t.rows % tile_rows != 0) when = b.LAnd(when, b.Compare(Cmp::kULt, r, u(t.rows)));
-      const auto first = static_cast<std::size_t>(i * tile_columns);
+      if (t.rows % tile.rows != 0) when = b.LAnd(when, b.Compare(Cmp::kULt, r, u(t.rows)));
       const Value sum =
-          b.Composite(std::span<const Value>(sums).subspan(first, static_cast<std::size_t>(tile_columns)));
+          b.Composite(std::span<const Value>(sums).subspan(static_cast<std::size_t>(i) * columns, columns));
       operands.finish(batch, r, column, sum, when);
     }
   };
@@ -292,8 +320,8 @@ Result<EmittedProgram> EmitDotRows(const DotCase& c, std::string refused) {
   const uint32_t local = std::max(c.target.tuning.dot.rows_local / subgroup, 1u) * subgroup;
   EmittedProgram out;
   KernelWriter w(c.plan, c.target);
-  const int rows = static_cast<int>(c.by_rows.tile.rows);
-  KRAFLA_ASSIGN(auto dispatch, EmitRows(w, c.by_rows, rows, 4, subgroup, local));
+  const RowSums tile = RowSumsOf(c.by_rows.tile, subgroup, c.target.tuning.dot.rows_values);
+  KRAFLA_ASSIGN(auto dispatch, EmitRows(w, c.by_rows, tile, subgroup, local));
   AddKernel(out, w, std::move(dispatch), local, subgroup, "dot.rows",
             Format("{} x {} sums; {}", c.k.m, c.k.n, refused));
   return out;
@@ -379,7 +407,8 @@ PanelOptions DotPanels(const DotProblem& p, const Target& target) {
   PanelOptions panel = PanelsFor(target, p.tile);
   panel.column_vectors = p.tile.columns > 1;
   if (!target.tuning.panel.any_rows)
-    panel.tile_rows = static_cast<int>(p.tile.rows >= 4 && p.tile.rows < 8 ? 4 : std::min(p.tile.rows, kPanelRows));
+    panel.tile_rows = static_cast<int>(std::min(
+        p.tile.rows >= 4 && p.tile.rows < 8 ? 4 : std::min(p.tile.rows, kPanelRows), target.tuning.panel.most_rows));
   // Few rows read b once: wide panels, since a short piece of each row of b would miss the cache's pages.
   if (panel.column_vectors && ReadsWell(p.b)) {
     // Elements that are computed are smaller in memory, so that more of them make a piece of the same size. Measured

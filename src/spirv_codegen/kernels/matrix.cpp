@@ -188,11 +188,11 @@ void Epilogue::Emit(std::span<const Value> coordinates, int vector_dim, Value ac
   const Value first = coordinates[static_cast<std::size_t>(vector_dim)];
   const Value limit = b.U32(static_cast<uint32_t>(extent));
   auto both = [&](Value x) { return condition ? b.LAnd(condition, x) : x; };
-  if (acc.width == 1 || extent % 4 == 0) {
+  if (acc.width == 1 || (acc.width == 4 && extent % 4 == 0)) {
     emit(acc.width, first, acc, both(b.Compare(Cmp::kULt, first, limit)));
     return;
   }
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < acc.width; ++i) {
     const Value at = b.Add(first, b.U32(static_cast<uint32_t>(i)));
     emit(1, at, b.Extract(acc, i), both(b.Compare(Cmp::kULt, at, limit)));
   }

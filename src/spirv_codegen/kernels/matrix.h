@@ -120,8 +120,8 @@ class Epilogue {
  public:
   Epilogue(KernelWriter& w, const plan::ElementProgram& program, ElementType accumulate, ElementType result)
       : w_(w), program_(program), accumulate_(accumulate), result_(result) {}
-  // One sum, or 4 along `vector_dim` starting at a multiple of 4. `coordinates`: of all dimensions, the first sum's.
-  // Sums past the end of `vector_dim` are left out; `condition`: on everything else, may be empty.
+  // One sum, or 2 or 4 along `vector_dim` starting at a multiple of their number. `coordinates`: of all dimensions, the
+  // first sum's. Sums past the end of `vector_dim` are left out; `condition`: on everything else, may be empty.
   void Emit(std::span<const Value> coordinates, int vector_dim, Value acc, Value condition) const;
   bool is_big() const { return program_.nodes.size() > 12; }
 

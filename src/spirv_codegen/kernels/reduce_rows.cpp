@@ -29,7 +29,8 @@ ReduceProblem MeasureReduce(const ReduceKernel& k) {
 
 std::vector<Kind> RowEmitter::PartKinds(const plan::KernelPlan& plan, const ReduceKernel& k,
                                         const DeviceProfile& profile) {
-  KernelWriter w(plan, profile, Tuning());
+  const Tuning any;
+  KernelWriter w(plan, profile, any);
   return ReductionValues(w.b, w.buffers, k.stages.front().reductions, /*wide=*/true).Kinds();
 }
 
@@ -157,10 +158,24 @@ Values RowEmitter::Walk(Value begin, Value end, uint32_t step, const Values& sta
   if (constant && (last - first) % turn == 0) {
     // Every lane does the same number of turns.
     const Value offset = b_.Mul(lane, b_.U32(step));
-    return b_.For(begin, end, b_.U32(static_cast<uint32_t>(turn)), start,
-                  [&](Value i, const Values& s) { return body(b_.Add(i, offset), s); });
+    const int64_t kept = static_cast<int64_t>((last - first) / lanes) * LoadsOfElement();
+    return b_.For(
+        begin, end, b_.U32(static_cast<uint32_t>(turn)), start,
+        [&](Value i, const Values& s) { return body(b_.Add(i, offset), s); },
+        kept > w_.tuning.reduce.most_kept ? Unroll::kNever : Unroll::kIfItPays);
   }
   return b_.For(b_.Add(begin, b_.Mul(lane, b_.U32(step))), end, b_.U32(static_cast<uint32_t>(turn)), start, body);
+}
+
+int64_t RowEmitter::LoadsOfElement() const {
+  int64_t most = 0;
+  for (const ReduceStage& stage : k_.stages) {
+    if (stage.scope != ReduceStage::Scope::kElement) continue;
+    most = std::max<int64_t>(most, std::ranges::count_if(stage.program.nodes, [&](const plan::Node& n) {
+                               return n.op == plan::NodeOp::kLoad && n.depends >> p_.row_rank != 0;
+                             }));
+  }
+  return most;
 }
 
 std::size_t RowEmitter::ProgramSize() const {

@@ -76,6 +76,8 @@ class RowEmitter {
   Values Walk(Value begin, Value end, uint32_t step, const Values& start, const Turn& body);
   // The same in chains of kSumChain turns.
   Values WalkChains(const ReduceWork& work, uint32_t step, const ReductionValues& values, int width, const Turn& body);
+  // Of a stage. Where drivers write all turns out they keep what these give for the stages that follow.
+  int64_t LoadsOfElement() const;
   std::size_t ProgramSize() const;
   // The invocations' results become one, which each of them knows.
   Values Meet(const ReductionValues& values, Values state);

@@ -162,54 +162,87 @@ class ScanEmitter {
 
   Result<> EmitChunks() {
     const auto root = static_cast<int64_t>(std::sqrt(static_cast<double>(length_)));
-    const auto chunk = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(root, tuning_.least_chunk))));
-    const int64_t chunks = CeilDiv(length_, chunk);
+    const int64_t most = std::max(tuning_.least_chunk, tuning_.most_chunk);
+    const auto chunk =
+        static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::clamp(root, tuning_.least_chunk, most))));
     {
       Kernel kinds(*this);
       kinds_ = kinds.values.Kinds();
     }
-    for (Kind kind : kinds_) AddScratch(kind, chunks * lines_);
-    // Chunk c of line l is entry c * lines + l.
+    // Of each level the totals, then what goes before them. Those of more than a few entries are totals of a next
+    // level.
+    entries_ = {CeilDiv(length_, chunk)};
+    while (entries_.back() > tuning_.most_totals) entries_.push_back(CeilDiv(entries_.back(), tuning_.most_totals));
+    for (int64_t entries : entries_)
+      for (Kind kind : kinds_) AddScratch(kind, entries * lines_);
     auto turns = [&](Kernel& k, Value c) {
       const Value begin = k.b.Mul(c, k.U32(chunk));
       return std::pair(begin, k.b.Min(k.b.Add(begin, k.U32(chunk)), k.U32(length_)));
     };
-    {
-      Kernel k(*this);
-      KRAFLA_TRY(Finish(k, chunks * lines_, "scan.totals", {}, 1, [&](Value item) {
-        const Value c = k.b.UDiv(item, k.U32(lines_)), line = k.b.Sub(item, k.b.Mul(c, k.U32(lines_)));
-        const Value first = FirstOf(k, line);
-        const auto [begin, end] = turns(k, c);
-        Save(k, item, k.b.For(begin, end, k.b.U32(1), k.values.Start(1), [&](Value turn, const Values& state) {
-          return k.values.Absorb(state, {LoadStored(k, scan_.input, ElementAt(k, first, turn))});
-        }));
-      }));
-    }
-    {
-      Kernel k(*this);
-      const double share = static_cast<double>(chunks) / static_cast<double>(length_);
-      KRAFLA_TRY(Finish(k, lines_, "scan.carries", {}, share, [&](Value line) {
-        const Values start = k.values.Absorb(k.values.Start(1), {InitOf(k, line)});
-        k.b.For(k.b.U32(0), k.U32(chunks), k.b.U32(1), start, [&](Value c, const Values& carry) {
-          const Value at = k.b.Add(k.b.Mul(c, k.U32(lines_)), line);
-          const Values total = Saved(k, at);
-          Save(k, at, carry);
-          return k.values.Merge(carry, total);
-        });
-      }));
-    }
-    Kernel k(*this);
-    return Finish(k, chunks * lines_, "scan.chunks", {}, 1, [&](Value item) {
-      const Value c = k.b.UDiv(item, k.U32(lines_)), line = k.b.Sub(item, k.b.Mul(c, k.U32(lines_)));
+    KRAFLA_TRY(OverEntries(0, "scan.totals", [&](Kernel& k, Value c, Value line, Value at) {
+      const Value first = FirstOf(k, line);
       const auto [begin, end] = turns(k, c);
-      const Values last = WalkAndStore(k, FirstOf(k, line), begin, end, Saved(k, item));
+      Save(k, 0, at, k.b.For(begin, end, k.b.U32(1), k.values.Start(1), [&](Value turn, const Values& state) {
+        return k.values.Absorb(state, {LoadStored(k, scan_.input, ElementAt(k, first, turn))});
+      }));
+    }));
+    KRAFLA_TRY(EmitCarries());
+    return OverEntries(0, "scan.chunks", [&](Kernel& k, Value c, Value line, Value at) {
+      const auto [begin, end] = turns(k, c);
+      const Values last = WalkAndStore(k, FirstOf(k, line), begin, end, Saved(k, 0, at));
       if (scan_.last < 0) return;
-      k.b.If(k.b.Compare(Cmp::kEq, c, k.U32(chunks - 1)),
+      k.b.If(k.b.Compare(Cmp::kEq, c, k.U32(entries_[0] - 1)),
              [&] { StoreRounded(k, scan_.last, line, k.values.Round(last)[0]); });
     });
   }
 
  private:
+  // A kernel of the entries of a level: body(k, entry, line, place). Entry c of line l lies at c * lines + l.
+  Result<> OverEntries(std::size_t level, std::string variant,
+                       const std::function<void(Kernel&, Value, Value, Value)>& body) {
+    Kernel k(*this);
+    const double share = level == 0 ? 1 : static_cast<double>(entries_[level]) / static_cast<double>(length_);
+    return Finish(k, entries_[level] * lines_, std::move(variant), {}, share, [&](Value item) {
+      const Value c = k.b.UDiv(item, k.U32(lines_)), line = k.b.Sub(item, k.b.Mul(c, k.U32(lines_)));
+      body(k, c, line, item);
+    });
+  }
+  // Calls turn(place, state) for the entries of `level` that entry c of the next level stands for.
+  Values WalkEntries(Kernel& k, std::size_t level, Value c, Value line, const Values& start,
+                     const std::function<Values(Value at, const Values& state)>& turn) const {
+    const Value begin = k.b.Mul(c, k.U32(tuning_.most_totals));
+    const Value end = k.b.Min(k.b.Add(begin, k.U32(tuning_.most_totals)), k.U32(entries_[level]));
+    return k.b.For(begin, end, k.b.U32(1), start, [&](Value entry, const Values& state) {
+      return turn(k.b.Add(k.b.Mul(entry, k.U32(lines_)), line), state);
+    });
+  }
+  // The totals become what goes before them.
+  Result<> EmitCarries() {
+    const auto carry = [this](Kernel& k, std::size_t level, Value c, Value line, const Values& start) {
+      WalkEntries(k, level, c, line, start, [&](Value at, const Values& before) {
+        const Values total = Saved(k, level, at);
+        Save(k, level, at, before);
+        return k.values.Merge(before, total);
+      });
+    };
+    for (std::size_t level = 1; level < entries_.size(); ++level)
+      KRAFLA_TRY(OverEntries(level, "scan.totals", [&](Kernel& k, Value c, Value line, Value at) {
+        Save(k, level, at, WalkEntries(k, level - 1, c, line, k.values.Start(1), [&](Value of, const Values& state) {
+               return k.values.Merge(state, Saved(k, level - 1, of));
+             }));
+      }));
+    const std::size_t top = entries_.size() - 1;
+    Kernel k(*this);
+    KRAFLA_TRY(Finish(
+        k, lines_, "scan.carries", {}, static_cast<double>(entries_[top]) / static_cast<double>(length_),
+        [&](Value line) { carry(k, top, k.U32(0), line, k.values.Absorb(k.values.Start(1), {InitOf(k, line)})); }));
+    for (std::size_t level = top; level > 0; --level)
+      KRAFLA_TRY(OverEntries(level, "scan.carries", [&](Kernel& of, Value c, Value line, Value at) {
+        carry(of, level - 1, c, line, Saved(of, level, at));
+      }));
+    return {};
+  }
+
   void AddScratch(Kind kind, int64_t count) {
     const int each = KindBits(kind) == 64 ? 8 : 4;
     scratch_.push_back({count, each});
@@ -226,12 +259,13 @@ class ScanEmitter {
     if (kind == Kind::kBool) return k.b.Compare(Cmp::kNe, bits, k.b.U32(0));
     return each == 4 ? k.b.Bitcast(bits, kind) : bits;
   }
-  void Save(Kernel& k, Value at, const Values& state) const {
-    for (std::size_t i = 0; i < state.size(); ++i) StoreScratch(k, i, at, state[i]);
+  void Save(Kernel& k, std::size_t level, Value at, const Values& state) const {
+    for (std::size_t i = 0; i < state.size(); ++i) StoreScratch(k, level * kinds_.size() + i, at, state[i]);
   }
-  Values Saved(Kernel& k, Value at) const {
+  Values Saved(Kernel& k, std::size_t level, Value at) const {
     Values out;
-    for (std::size_t i = 0; i < kinds_.size(); ++i) out.push_back(LoadScratch(k, i, kinds_[i], at));
+    for (std::size_t i = 0; i < kinds_.size(); ++i)
+      out.push_back(LoadScratch(k, level * kinds_.size() + i, kinds_[i], at));
     return out;
   }
 
@@ -245,7 +279,8 @@ class ScanEmitter {
   uint32_t local_;
   int64_t outer_ = 1, inner_ = 1, length_ = 1, lines_ = 1;
   std::vector<BufferDesc> scratch_;
-  std::vector<Kind> kinds_;  // of the values of a state in scratch
+  std::vector<Kind> kinds_;       // of the values of a state in scratch
+  std::vector<int64_t> entries_;  // of a line, at each level of chunks
   EmittedProgram out_;
 };
 
@@ -261,8 +296,7 @@ constexpr Variant<ScanEmitter, ScanWay> kScanVariants[] = {
     {"in order", [](const ScanEmitter& s) { return s.RefusesInOrder(); },
      [](const ScanEmitter&, std::string refused) { return ScanWay{&ScanEmitter::EmitInOrder, std::move(refused)}; }},
     // Few or long lines, cut into chunks: first the total of each chunk, then the state with which each chunk begins,
-    // then
-    // the elements of each chunk.
+    // then the elements of each chunk.
     {"chunks", [](const ScanEmitter& s) { return s.RefusesChunks(); },
      [](const ScanEmitter&, std::string refused) { return ScanWay{&ScanEmitter::EmitChunks, std::move(refused)}; }},
     // An invocation goes through a line from end to end.

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/checked_math.h"
-#include "spirv_codegen/kernels/scatter_windows.h"
+#include "spirv_codegen/kernels/scatter_parts.h"
 #include "spirv_codegen/kernels/variant.h"
 
 namespace krafla::spirv {
@@ -93,14 +93,14 @@ struct Stretches {
 
   int push_words() const { return batch > kMostInOrder ? 1 : 0; }
   Value First(KernelWriter& w) const { return push_words() > 0 ? w.buffers.PushWord(0) : w.b.U32(0); }
-  Value End(Builder& b, Value first) const {
-    return b.Min(b.Add(first, b.U32(static_cast<uint32_t>(kMostInOrder))), b.U32(static_cast<uint32_t>(batch)));
+  // `all_end`: where the updates end.
+  Value End(Builder& b, Value first, Value all_end) const {
+    return b.Min(b.Add(first, b.U32(static_cast<uint32_t>(kMostInOrder))), all_end);
   }
-  // Of kernel 0.
-  void AddDispatches(EmittedProgram& out, const Grid& grid) const {
+  void AddDispatches(EmittedProgram& out, int kernel, const Grid& grid) const {
     for (int64_t first = 0; first < batch; first += kMostInOrder)
       out.dispatches.push_back(
-          {0, grid.size, push_words() > 0 ? std::vector{static_cast<uint32_t>(first)} : std::vector<uint32_t>{}});
+          {kernel, grid.size, push_words() > 0 ? std::vector{static_cast<uint32_t>(first)} : std::vector<uint32_t>{}});
   }
 };
 
@@ -136,7 +136,7 @@ Result<EmittedProgram> EmitInOrder(const ScatterProblem& p, std::string reason) 
       places.push_back(windows.WindowPlace(within ? element : b.Min(element, last), /*alone=*/false));
       if (!within) places.back().there = b.Compare(Cmp::kULe, element, last);
     }
-    const Value first = stretches.First(w), end = stretches.End(b, first);
+    const Value first = stretches.First(w), end = stretches.End(b, first, u32(p.batch));
     b.For(first, end, b.U32(1), [&](Value n) {
       const ScatterWindows::Update update = windows.Locate(n, places.front().remainders);
       Value inside = update.inside;
@@ -155,33 +155,48 @@ Result<EmittedProgram> EmitInOrder(const ScatterProblem& p, std::string reason) 
   });
   EmittedProgram out;
   out.kernels.push_back(w.Finish({local, 1, 1}, "scatter.in_order", std::move(reason)));
-  stretches.AddDispatches(out, grid);
+  stretches.AddDispatches(out, 0, grid);
   return out;
 }
 
 // The invocations of a workgroup work out where the updates lie for each other, a chunk of them at a time, so that each
 // invocation has little to do for the updates of others' shares, of which there are many.
 Result<EmittedProgram> EmitShares(const ScatterProblem& p, std::string reason) {
-  const Stretches stretches{p.batch};
-  KernelWriter w(p.plan, p.target, {}, stretches.push_words());
-  Builder& b = w.b;
-  const auto u32 = [&](int64_t v) { return b.U32(static_cast<uint32_t>(v)); };
-  ScatterWindows windows(w, p.geometry);
-  const uint32_t local = std::bit_floor(WorkgroupSize(p.target.profile, p.tuning().shares_local));
   const int64_t wanted =
       std::min(p.tuning().wanted_invocations / p.window, std::min(p.geometry.group_count(), p.batch));
   const int64_t shares = std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(wanted, 1)));
   const int64_t items = p.window * shares;
-  KRAFLA_ASSIGN(Grid grid, FoldGrid(CeilDiv(items, local), p.target.profile));
+  const ScatterParts parts(p.plan, p.s, p.target, items);
+  const bool parted = parts.count() > 1;
+  EmittedProgram out;
+  if (parted) {
+    out.scratch_bytes.push_back(parts.Scratch()[0].element_count * StorageBytes(p.s.types[0]));
+    KRAFLA_TRY(parts.AddStart(out));
+  }
+  const Stretches stretches{parts.length()};
+  KernelWriter w(p.plan, p.target, parts.Scratch(), stretches.push_words());
+  Builder& b = w.b;
+  const auto u32 = [&](int64_t v) { return b.U32(static_cast<uint32_t>(v)); };
+  const ScatterGeometry geometry(parts.Into());
+  ScatterWindows windows(w, geometry);
+  uint32_t local = std::bit_floor(WorkgroupSize(p.target.profile, p.tuning().shares_local));
+  while (parted && local > p.tuning().apart_local && items <= local / 2) local /= 2;
+  const int64_t groups = CeilDiv(items, local);  // of a part
+  KRAFLA_ASSIGN(Grid grid, FoldGrid(groups * parts.count(), p.target.profile));
+  const Value group = GroupNumber(b, grid);
+  // Workgroups past the last part take it too, from no item on that there is.
+  const Value part = parted ? b.Min(b.UDiv(group, u32(groups)), u32(parts.count() - 1)) : u32(0);
   // Neighbours have neighbouring elements of the window, then neighbouring shares.
-  const Value item = b.Add(b.Mul(GroupNumber(b, grid), b.U32(local)), b.LocalIndex());
+  const Value item = b.Add(b.Mul(b.Sub(group, b.Mul(part, u32(groups))), b.U32(local)), b.LocalIndex());
   const Value share = b.UDiv(item, u32(p.window));
   const ScatterWindows::Place place = windows.WindowPlace(b.Sub(item, b.Mul(share, u32(p.window))), /*alone=*/true);
   // No update is of the share of those that are too many, and those that are none are of no share.
   constexpr uint32_t kNone = 0xffffffffu;
   const Id share_of = b.SharedArray(Kind::kU32, 1, local), operand = b.SharedArray(Kind::kU32, 1, local),
            update = b.SharedArray(Kind::kU32, 1, local);
-  const Value first = stretches.First(w), end = stretches.End(b, first);
+  const Value begin = b.Mul(part, u32(parts.length())), copy = parts.FirstOf(b, part);
+  const Value first = b.Add(begin, stretches.First(w));
+  const Value end = stretches.End(b, first, b.Min(b.Add(begin, u32(parts.length())), u32(p.batch)));
   b.For(first, end, b.U32(local), [&](Value chunk) {
     const Value n = b.Add(chunk, b.LocalIndex());
     const ScatterWindows::Update u = windows.Locate(b.Min(n, u32(p.batch - 1)), {});
@@ -199,14 +214,17 @@ Result<EmittedProgram> EmitShares(const ScatterProblem& p, std::string reason) {
         b.If(b.Compare(Cmp::kEq, of[i], share), [&] {
           const Value here = b.Add(at, b.U32(i));
           const Value to = b.Add(b.LoadShared(operand, Kind::kU32, 1, here), place.operand);
-          windows.Combine(windows.WithinOperand(to), b.Add(b.LoadShared(update, Kind::kU32, 1, here), place.update));
+          windows.Combine(b.Add(windows.WithinOperand(to), copy),
+                          b.Add(b.LoadShared(update, Kind::kU32, 1, here), place.update));
         });
     });
     b.WorkgroupBarrier();
   });
-  EmittedProgram out;
-  out.kernels.push_back(w.Finish({local, 1, 1}, "scatter.shares", Format("{} shares; {}", shares, reason)));
-  stretches.AddDispatches(out, grid);
+  const auto number = static_cast<int>(out.kernels.size());
+  out.kernels.push_back(w.Finish({local, 1, 1}, parted ? "scatter.shares.part" : "scatter.shares",
+                                 Format("{} shares; {}", shares, reason)));
+  stretches.AddDispatches(out, number, grid);
+  if (parted) KRAFLA_TRY(parts.AddJoin(out));
   return out;
 }
 

@@ -55,14 +55,17 @@ class SharedTileProduct {
     const Values acc = b_.For(U(0), segments, U(1), zeros, [&](Value segment, const Values& before) {
       am_->Enter(segment);
       bm_->Enter(segment);
-      return b_.For(U(0), U(RoundUp(p_.depth, o_.depth)), U(o_.depth), before, [&](Value k0, const Values& entry) {
-        FillA(k0);
-        FillB(k0);
-        b_.WorkgroupBarrier();
-        const Values sums = AddBlock(entry);
-        b_.WorkgroupBarrier();
-        return sums;
-      });
+      return b_.For(
+          U(0), U(RoundUp(p_.depth, o_.depth)), U(o_.depth), before,
+          [&](Value k0, const Values& entry) {
+            FillA(k0);
+            FillB(k0);
+            b_.WorkgroupBarrier();
+            const Values sums = AddBlock(entry);
+            b_.WorkgroupBarrier();
+            return sums;
+          },
+          Unroll::kNever);
     });
     FinishRows(b_, p_, operands_, batch, b_.Add(row0_, b_.Mul(ty_, U(o_.thread_rows))),
                b_.Add(column0_, b_.Mul(tx_, U(4))), acc, o_.rows);

@@ -48,7 +48,7 @@ Value RoundWide(Builder& b, const WideSum& sum) {
 }
 
 ChainedSums::ChainedSums(Builder& b, Kind kind, int width, std::size_t count, int64_t depth, bool chained)
-    : b_(b), kind_(kind), width_(width), count_(count), chained_(chained && IsWideKind(kind) && depth >= 4 * kChain) {}
+    : b_(b), kind_(kind), width_(width), count_(count), chained_(chained && Chained(kind, depth)) {}
 
 Values ChainedSums::Start() const {
   Values out = Zeros();

@@ -38,6 +38,9 @@ class ChainedSums {
   // `depth` is the number of products of each sum; `chained` says whether chains are wanted.
   ChainedSums(Builder& b, Kind kind, int width, std::size_t count, int64_t depth, bool chained = true);
 
+  // Whether they are.
+  static bool Chained(Kind kind, int64_t depth) { return IsWideKind(kind) && depth >= 4 * kChain; }
+
   Values Start() const;
   // Adds the turns of [begin, end) in steps of `step` to `state`. body(i, sums) does one turn; `turns` of them are a
   // chain.
