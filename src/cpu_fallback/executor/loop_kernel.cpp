@@ -248,10 +248,18 @@ Result<bool> LoopRunner::AppendTo(RoutineBlock& block, std::span<const plan::Sli
   for (const Piece& piece : pieces_) {
     const BlockProgram::Options options{.tile = piece.program.tile(), .is_for_routine = true};
     KRAFLA_ASSIGN(const BlockProgram lanes, BlockProgram::Compile(*piece.source, options));
-    std::vector<RoutinePart> parts = lanes.RoutineParts(piece.only.rows, piece.only.columns);
-    if (static_cast<int64_t>(parts.size()) * lanes.slot_count() > kRoutineSlots) return false;
-    for (RoutinePart& part : parts)
-      if (!lanes.AddTo(block, buffers, part, stores)) return false;
+    // What vectors do not do, as with preds that are a column of an array, single lanes may.
+    const auto add_parts = [&](int64_t most_lanes) {
+      std::vector<RoutinePart> parts = lanes.RoutineParts(piece.only.rows, piece.only.columns, false, most_lanes);
+      const std::size_t before = stores.size();
+      const bool is_added =
+          static_cast<int64_t>(parts.size()) * lanes.slot_count() <= kRoutineSlots &&
+          std::ranges::all_of(parts, [&](RoutinePart& part) { return lanes.AddTo(block, buffers, part, stores); });
+      if (!is_added) stores.resize(before);
+      return is_added;
+    };
+    const bool is_line = piece.only.columns == 1 || piece.only.rows == 1;
+    if (!add_parts(INT64_MAX) && (!is_line || !add_parts(1))) return false;
   }
   if (!block.CanHave(stores)) return false;
   for (const RoutineStore& s : stores) block.Add(s);
