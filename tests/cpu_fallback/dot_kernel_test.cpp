@@ -114,9 +114,19 @@ TEST(DotKernelTest, BatchesOfShortMatrices) {
   struct Size {
     int64_t m, n, k;
   };
-  for (const Size& s :
-       {Size{8, 8, 8}, {1, 1, 64}, {1, 1, 7}, {6, 1, 6}, {9, 5, 17}, {13, 16, 33}, {2, 11, 3}, {4, 9, 8}})
-    for (const Dims& batch : {Dims{37}, Dims{3, 21}, Dims{5}})
+  for (const Size& s : {Size{8, 8, 8},
+                        {1, 1, 64},
+                        {1, 1, 7},
+                        {6, 1, 6},
+                        {9, 5, 17},
+                        {13, 16, 33},
+                        {2, 11, 3},
+                        {4, 9, 8},
+                        {3, 3, 3},
+                        {4, 4, 4},
+                        {16, 16, 16},
+                        {24, 30, 32}})
+    for (const Dims& batch : {Dims{37}, Dims{3, 21}, Dims{5}, Dims{130}})
       for (bool transposed : {false, true})
         for (ElementType t : {kF32, kF64}) {
           CheckDot({batch, s.m, s.n, s.k, t, t, t, t, transposed, false});

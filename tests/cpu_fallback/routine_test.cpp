@@ -92,6 +92,29 @@ TEST(Routine, TurnsOfEveryNumber) {
 }
 
 // A place's own number: also where what is left for the last vector is one element.
+// Neighbours on a torus: edges are columns of the array, which are stored lane by lane, and corners.
+TEST(Routine, NeighboursOnATorus) {
+  for (const auto& [rows, columns] : {std::pair(3, 5), {8, 8}, {16, 16}, {7, 20}, {20, 3}, {40, 40}}) {
+    const std::string r = std::to_string(rows), c = std::to_string(columns), r1 = std::to_string(rows - 1),
+                      c1 = std::to_string(columns - 1);
+    for (const std::string name : {"f32", "u8", "s32", "bf16", "f64"}) {
+      const std::string type = name + "[" + r + "," + c + "]";
+      ExpectSameBits(Counted(12, type,
+                             "  up0 = " + name + "[1," + c + "] slice(s), slice={[0:1], [0:" + c + "]}\n" +  //
+                                 "  up1 = " + name + "[" + r1 + "," + c + "] slice(s), slice={[1:" + r + "], [0:" + c +
+                                 "]}\n  up = " + type + " concatenate(up1, up0), dimensions={0}\n" +             //
+                                 "  le0 = " + name + "[" + r + ",1] slice(s), slice={[0:" + r + "], [0:1]}\n" +  //
+                                 "  le1 = " + name + "[" + r + "," + c1 + "] slice(s), slice={[0:" + r + "], [1:" + c +
+                                 "]}\n  le = " + type + " concatenate(le1, le0), dimensions={1}\n" +  //
+                                 "  ri0 = " + name + "[" + r + ",1] slice(s), slice={[0:" + r + "], [" + c1 + ":" + c +
+                                 "]}\n  ri1 = " + name + "[" + r + "," + c1 + "] slice(s), slice={[0:" + r +
+                                 "], [0:" + c1 + "]}\n  ri = " + type + " concatenate(ri0, ri1), dimensions={1}\n" +  //
+                                 "  a = " + type + " add(up, le)\n  b = " + type + " subtract(a, ri)\n" +
+                                 "  next = " + type + " maximum(b, s)\n"));
+    }
+  }
+}
+
 TEST(Routine, NumbersOfPlaces) {
   for (int n : {1, 2, 15, 16, 17, 31, 33, 49}) {
     const std::string type = "f32[" + std::to_string(n) + "]";

@@ -110,6 +110,36 @@ TEST(UnrolledProgram, ProductsOfFew) {
   }
 }
 
+// Rows of a table, named by numbers, times a number each: the operand is computed where it is read. Products of -0 are
+// +0, as in sums.
+TEST(UnrolledProgram, ProductsOfComputedVectors) {
+  const std::string text =
+      "HloModule m\nENTRY e {\n  t = f32[100,16] parameter(0)\n  i = s32[4000,1] parameter(1)\n"
+      "  w = f32[4000] parameter(2)\n  g = f32[4000,16] gather(t, i), offset_dims={1}, collapsed_slice_dims={0}, "
+      "start_index_map={0}, index_vector_dim=1, slice_sizes={1,16}\n  n = f32[4000,16] negate(g)\n"
+      "  ROOT r = f32[4000,16] dot(w, n), lhs_batch_dims={0}, rhs_batch_dims={0}\n}\n";
+  if (!cpu::native::HasNativeCode()) GTEST_SKIP() << "no native loops in this build or on this processor";
+  const auto run = [&](NativeUse use) {
+    const NativeUse before = cpu::native::UseOfNativeCode();
+    cpu::native::UseNativeCode(use);
+    auto module = ParseHloText(text);
+    auto verified = VerifiedModule::Make(std::move(*module));
+    plan::PlanOptions options;
+    options.fusion.computed_operands = true;
+    auto plan = plan::PlanProgram(std::move(*verified), options);
+    const auto* dot = std::get_if<plan::DotKernel>(&plan->kernels.back().body);
+    EXPECT_TRUE(dot != nullptr && dot->computes_rhs());
+    EXPECT_EQ(dot != nullptr && cpu::UnrolledProduct(*dot, 1), use != NativeUse::kNever);
+    auto executable = CpuPlan::Create(std::move(*plan), {.threads = 1});
+    cpu::native::UseNativeCode(before);
+    Result<> status;
+    auto out = Results(**executable, kUnlimited, status);
+    EXPECT_TRUE(status);
+    return out;
+  };
+  EXPECT_EQ(run(NativeUse::kAlways), run(NativeUse::kNever));
+}
+
 // A matrix times a vector in each turn of a loop, by numbers whose sums are exact in any order.
 TEST(UnrolledProgram, ProductsOfALoop) {
   for (const char* size : {"2", "5", "8", "20"}) {

@@ -109,7 +109,8 @@ class BlockProgram {
 
   // The parts that a routine's block takes a tile in: of as many lanes as a vector has of the widest values, or of one
   // row's at most.
-  std::vector<RoutinePart> RoutineParts(int64_t rows, int64_t columns, bool of_one_row = false) const;
+  std::vector<RoutinePart> RoutineParts(int64_t rows, int64_t columns, bool of_one_row = false,
+                                        int64_t most_lanes = INT64_MAX) const;
   // Adds to a routine's block what RunTile does for a part, if that takes all of it; what is stored comes into
   // `stores`.
   bool AddTo(RoutineBlock& block, std::span<const plan::Slice> buffers, RoutinePart& part,

@@ -273,8 +273,9 @@ class BlockRoutine {
     const Access& a = AccessOf(s);
     const int lanes = LanesOf(s);
     std::optional<RoutineAccess> place = PlaceOf(a);
-    if (!place || (lanes > 1 && !IsDense(a)) || native::LaneTypeOf(a.storage) == ElementType::kInvalid) return false;
-    place->lanes = lanes;
+    if (!place || native::LaneTypeOf(a.storage) == ElementType::kInvalid) return false;
+    const bool is_apart = lanes > 1 && !IsDense(a);
+    if (!is_apart) place->lanes = lanes;
     std::optional<Value> value = ValueOf(s.in[0], lanes);
     if (!FindMask(a, lanes, place->mask) || !value) return false;
     builder_.UseLanes(lanes);
@@ -287,7 +288,21 @@ class BlockRoutine {
     const ElementType type = builder_.TypeOf(value->node);
     if (type != ElementType::kPred && StorageBytes(type) != a.width) return false;
     if (!RoutineBlock::CanStore(*place)) return false;
+    if (is_apart) return StoreApart(*place, a, *value);
     stores_.push_back({*place, *value});
+    return true;
+  }
+  // As a column of an array: lane by lane.
+  bool StoreApart(const RoutineAccess& first, const Access& a, Value value) {
+    if (a.mask >= 0 || builder_.TypeOf(value.node) == ElementType::kPred) return false;
+    for (int64_t r = 0; r < rows_; ++r) {
+      for (int64_t c = 0; c < columns_; ++c) {
+        RoutineAccess place = first;
+        place.offset += (r * a.row_stride + c * a.column_stride) * a.width;
+        if (!RoutineBlock::CanStore(place)) return false;
+        stores_.push_back({place, block_.LanesOf(value, static_cast<int>(r * columns_ + c), 1)});
+      }
+    }
     return true;
   }
 
@@ -303,10 +318,11 @@ class BlockRoutine {
 };
 
 // What does not vary in the tile the parts share.
-std::vector<RoutinePart> BlockProgram::RoutineParts(int64_t rows, int64_t columns, bool of_one_row) const {
+std::vector<RoutinePart> BlockProgram::RoutineParts(int64_t rows, int64_t columns, bool of_one_row,
+                                                    int64_t most_lanes) const {
   int widest = 4;
   for (const Slot& s : slots_) widest = std::max(widest, s.width);
-  const int64_t lanes = RoutineLanesOf(widest);
+  const int64_t lanes = std::min(RoutineLanesOf(widest), most_lanes);
   const int64_t most_columns = std::min(columns, lanes);
   const int64_t most_rows = of_one_row || columns >= lanes ? 1 : std::min(rows, std::max<int64_t>(lanes / columns, 1));
   std::vector<RoutinePart> out;

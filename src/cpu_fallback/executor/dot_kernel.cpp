@@ -7,6 +7,7 @@
 #include "cpu_fallback/executor/iteration.h"
 #include "cpu_fallback/executor/onednn.h"
 #include "cpu_fallback/executor/operand_bases.h"
+#include "cpu_fallback/executor/shared_operand.h"
 #include "cpu_fallback/executor/table_product.h"
 #include "cpu_fallback/executor/unrolled_program.h"
 #include "cpu_fallback/executor/weight_product.h"
@@ -23,6 +24,7 @@ namespace {
 
 // Below this oneDNN's overhead, some 10 us, is what one waits for.
 constexpr double kSmallFlops = 500e3;
+constexpr int64_t kSmallOuterProduct = 256;  // elements
 
 // A batch dimension that the operands walk as one, and the result as two, is two: then the result's strides are known.
 plan::DotKernel WithBatchesSplit(plan::DotKernel body) {
@@ -63,8 +65,10 @@ class DotRun final : public CpuKernel {
  public:
   static KernelResult Make(const plan::DotKernel& as_planned, const CpuKernelOptions& options) {
     auto out = std::make_unique<DotRun>();
-    const bool computes = as_planned.computes_lhs() || as_planned.computes_rhs();
-    plan::DotKernel body = computes ? as_planned : WithBatchesSplit(as_planned);
+    plan::DotKernel planned = as_planned;
+    KRAFLA_ASSIGN(out->shared_operand_, SharedOperand::TakeOutOf(planned));
+    const bool computes = planned.computes_lhs() || planned.computes_rhs();
+    plan::DotKernel body = computes ? planned : WithBatchesSplit(planned);
     Dims dims = body.batch;
     dims.push_back(body.m);
     dims.push_back(body.n);
@@ -83,7 +87,9 @@ class DotRun final : public CpuKernel {
     out->sums_ = size;
     if (!out->writes_result_) size += RoundUp(out->count_ * StorageBytes(body.accumulate_type), 64);
     out->bases_frame_ = size;
-    out->scratch_bytes_ = size + (out->bases_ ? RoundUp(out->bases_->frame_bytes(), 64) : 0);
+    if (out->bases_) size += RoundUp(out->bases_->frame_bytes(), 64);
+    out->operand_ = size;
+    out->scratch_bytes_ = size + (out->shared_operand_ ? out->shared_operand_->scratch_bytes(options.threads) : 0);
     return out;
   }
 
@@ -121,6 +127,8 @@ class DotRun final : public CpuKernel {
   }
 
   Result<> Multiply(std::span<std::byte* const> bindings, std::byte* to, ThreadPool& pool, std::byte* scratch) const {
+    if (shared_operand_)
+      return MultiplyThere(shared_operand_->Compute(bindings, pool, scratch + operand_), 0, to, pool, scratch);
     if (!bases_) return MultiplyThere(bindings, 0, to, pool, scratch);
     if (!batch_by_batch_) return MultiplyThere(bases_->Find(bindings, scratch + bases_frame_), 0, to, pool, scratch);
     const int width = StorageBytes(body_.accumulate_type);
@@ -207,13 +215,14 @@ class DotRun final : public CpuKernel {
       return {};
     }
     tiny_ = TinyProducts::Make(own);
-    if (!tiny_ && IsOuterProduct(own)) outer_ = own;
+    // Of small matrices a call each costs more than the product.
+    const bool takes_short = ShortProducts::Takes(own), is_small = own.m * own.n <= kSmallOuterProduct;
+    if (!tiny_ && !(takes_short && is_small) && IsOuterProduct(own)) outer_ = own;
     if (tiny_ || outer_) {
       writes_result_ = own_direct;
       return {};
     }
-    const bool is_f64 = b.accumulate_type == ElementType::kF64;
-    if (ShortProducts::Takes(own) && (is_f64 || !SharedProduct::Takes(own))) {
+    if (takes_short && (b.accumulate_type == ElementType::kF64 || !SharedProduct::Takes(own))) {
       short_.emplace(own, threads);
       product_scratch_ = short_->scratch_bytes();
       writes_result_ = own_direct;
@@ -251,6 +260,7 @@ class DotRun final : public CpuKernel {
   int64_t count_ = 0;
   Epilogue epilogue_;
   GemmProblem problem_;  // of all batches
+  std::optional<SharedOperand> shared_operand_;
   std::optional<OperandBases> bases_;
   bool batch_by_batch_ = false;
   std::optional<WeightProduct> weights_;
@@ -264,7 +274,7 @@ class DotRun final : public CpuKernel {
   std::optional<Gemm> gemm_;
   std::unique_ptr<OneDnnProblem> matmul_;
   bool writes_result_ = false;
-  int64_t product_scratch_ = 0, sums_ = 0, bases_frame_ = 0;
+  int64_t product_scratch_ = 0, sums_ = 0, bases_frame_ = 0, operand_ = 0;
 };
 
 }  // namespace

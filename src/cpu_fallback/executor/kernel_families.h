@@ -7,7 +7,9 @@
 #include "cpu_fallback/executor/block_program.h"
 #include "cpu_fallback/executor/cpu_kernel.h"
 #include "cpu_fallback/executor/iteration.h"
+#include "cpu_fallback/executor/loop_choice.h"
 #include "cpu_fallback/executor/row_gather.h"
+#include "cpu_fallback/executor/shuffled_blocks.h"
 #include "cpu_fallback/executor/strided_copy.h"
 
 namespace krafla::cpu {
@@ -40,10 +42,12 @@ KernelResult MakeHostKernel(const plan::KernelPlan& plan, const plan::HostKernel
 // A program run over its whole iteration space by all threads: a loop kernel, or the epilogue of another.
 class LoopRunner {
  public:
-  // runs: as CpuKernelOptions.
-  static Result<LoopRunner> Make(plan::ElementProgram program, int64_t runs = 1);
+  // runs: as CpuKernelOptions. choices: how many choices (loop_choice.h) it is a way of.
+  static Result<LoopRunner> Make(plan::ElementProgram program, int64_t runs = 1, int choices = 0);
 
-  int64_t scratch_bytes(int threads) const { return frame_bytes_ * threads; }
+  int64_t scratch_bytes(int threads) const {
+    return choice_ != nullptr ? choice_->scratch_bytes(threads) : frame_bytes_ * threads;
+  }
   void Run(std::span<std::byte* const> buffers, ThreadPool& pool, std::byte* scratch) const;
   bool AppendTo(TapeBuilder& tape, std::span<const plan::Slice> buffers) const;
   Result<bool> AppendTo(RoutineBlock& block, std::span<const plan::Slice> buffers) const;
@@ -61,9 +65,14 @@ class LoopRunner {
   static void RunTiles(const Piece& piece, int64_t begin, int64_t end, std::span<std::byte* const> buffers,
                        std::byte* memory);
 
+  // Whether nothing of it is done by other means than programs.
+  bool IsPieces() const { return choice_ == nullptr && rows_.empty() && copies_.empty() && shuffles_.empty(); }
+
+  std::shared_ptr<const LoopChoice> choice_;  // null: it is what is below
   std::vector<Piece> pieces_;
-  std::vector<RowGather> rows_;      // parts that are copies of rows
-  std::vector<StridedCopy> copies_;  // and of short ones at even distances
+  std::vector<RowGather> rows_;           // parts that are copies of rows
+  std::vector<StridedCopy> copies_;       // and of short ones at even distances
+  std::vector<ShuffledBlocks> shuffles_;  // elements in another order
   int64_t frame_bytes_ = 0;
   int64_t tiles_ = 0;  // of all pieces
   int64_t grain_ = 1;  // tiles that are worth a thread

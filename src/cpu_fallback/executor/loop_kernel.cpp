@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <iterator>
 
 #include "base/checked_math.h"
 #include "base/interruption.h"
@@ -157,10 +158,12 @@ class LoopKernelRun final : public CpuKernel {
 
 }  // namespace
 
-Result<LoopRunner> LoopRunner::Make(ElementProgram program, int64_t runs) {
+Result<LoopRunner> LoopRunner::Make(ElementProgram program, int64_t runs, int choices) {
   LoopRunner out;
   for (int64_t d : program.space.dims())
     if (d == 0) return out;  // no tiles
+  KRAFLA_ASSIGN(out.choice_, LoopChoice::Make(program, runs, choices));
+  if (out.choice_ != nullptr) return out;
   double time = 0;
   for (ElementProgram& part : CutIntoPieces(program)) {
     KRAFLA_ASSIGN(std::optional<RowGather> rows, RowGather::Make(part));
@@ -169,9 +172,16 @@ Result<LoopRunner> LoopRunner::Make(ElementProgram program, int64_t runs) {
       out.rows_.push_back(std::move(*rows));
       continue;
     }
-    if (std::optional<StridedCopy> copy = StridedCopy::Make(part)) {
-      out.copies_.push_back(std::move(*copy));
-      continue;
+    if (const std::optional<MoveLevels> moves = MoveLevels::Of(part)) {
+      std::vector<ShuffledBlocks> shuffles = ShuffledBlocks::Make(*moves);
+      if (!shuffles.empty()) {
+        std::ranges::move(shuffles, std::back_inserter(out.shuffles_));
+        continue;
+      }
+      if (std::optional<StridedCopy> copy = StridedCopy::Make(*moves)) {
+        out.copies_.push_back(std::move(*copy));
+        continue;
+      }
     }
     if (std::optional<ElementProgram> over_rows = UnrolledRows(part)) part = std::move(*over_rows);
     Piece piece;
@@ -209,6 +219,7 @@ void LoopRunner::RunTiles(const Piece& piece, int64_t begin, int64_t end, std::s
 }
 
 void LoopRunner::Run(std::span<std::byte* const> buffers, ThreadPool& pool, std::byte* scratch) const {
+  if (choice_ != nullptr) return choice_->Run(buffers, pool, scratch);
   pool.ParallelFor(tiles_, grain_, [&](int64_t begin, int64_t end, int worker) {
     std::byte* memory = scratch + worker * frame_bytes_;
     for (const Piece& piece : pieces_) {
@@ -219,10 +230,11 @@ void LoopRunner::Run(std::span<std::byte* const> buffers, ThreadPool& pool, std:
   });
   for (const RowGather& rows : rows_) rows.Run(buffers, pool, scratch);
   for (const StridedCopy& copy : copies_) copy.Run(buffers, pool);
+  for (const ShuffledBlocks& shuffle : shuffles_) shuffle.Run(buffers, pool);
 }
 
 bool LoopRunner::AppendTo(TapeBuilder& tape, std::span<const plan::Slice> buffers) const {
-  if (!rows_.empty() || !copies_.empty()) return false;
+  if (!IsPieces()) return false;
   for (const Piece& piece : pieces_)
     if (!piece.IsOneTile() || piece.program.has_params()) return false;
   for (const Piece& piece : pieces_) piece.program.AppendTo(tape, buffers, piece.only.rows, piece.only.columns);
@@ -230,18 +242,24 @@ bool LoopRunner::AppendTo(TapeBuilder& tape, std::span<const plan::Slice> buffer
 }
 
 Result<bool> LoopRunner::AppendTo(RoutineBlock& block, std::span<const plan::Slice> buffers) const {
-  if (!rows_.empty() || !copies_.empty() ||
-      !std::ranges::all_of(pieces_, [](const Piece& p) { return p.source != nullptr; }))
-    return false;
+  if (!IsPieces() || !std::ranges::all_of(pieces_, [](const Piece& p) { return p.source != nullptr; })) return false;
   // All that pieces load is loaded before any of them stores, as if they ran at once.
   std::vector<RoutineStore> stores;
   for (const Piece& piece : pieces_) {
     const BlockProgram::Options options{.tile = piece.program.tile(), .is_for_routine = true};
     KRAFLA_ASSIGN(const BlockProgram lanes, BlockProgram::Compile(*piece.source, options));
-    std::vector<RoutinePart> parts = lanes.RoutineParts(piece.only.rows, piece.only.columns);
-    if (static_cast<int64_t>(parts.size()) * lanes.slot_count() > kRoutineSlots) return false;
-    for (RoutinePart& part : parts)
-      if (!lanes.AddTo(block, buffers, part, stores)) return false;
+    // What vectors do not do, as with preds that are a column of an array, single lanes may.
+    const auto add_parts = [&](int64_t most_lanes) {
+      std::vector<RoutinePart> parts = lanes.RoutineParts(piece.only.rows, piece.only.columns, false, most_lanes);
+      const std::size_t before = stores.size();
+      const bool is_added =
+          static_cast<int64_t>(parts.size()) * lanes.slot_count() <= kRoutineSlots &&
+          std::ranges::all_of(parts, [&](RoutinePart& part) { return lanes.AddTo(block, buffers, part, stores); });
+      if (!is_added) stores.resize(before);
+      return is_added;
+    };
+    const bool is_line = piece.only.columns == 1 || piece.only.rows == 1;
+    if (!add_parts(INT64_MAX) && (!is_line || !add_parts(1))) return false;
   }
   if (!block.CanHave(stores)) return false;
   for (const RoutineStore& s : stores) block.Add(s);

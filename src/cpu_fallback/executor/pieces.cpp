@@ -29,8 +29,9 @@ using plan::Store;
 
 namespace {
 
-// More pieces than these cost more to start than they save: of small spaces, of others.
-constexpr std::size_t kFewPieces = 6, kMostPieces = 24;
+// More pieces than these cost more to start than they save: of small spaces, which the edges of a torus cut into nine,
+// of others.
+constexpr std::size_t kFewPieces = 9, kMostPieces = 24;
 constexpr int64_t kSmallSpace = 2048;
 // What all pieces together may have.
 constexpr std::size_t kMostNodes = 20000;

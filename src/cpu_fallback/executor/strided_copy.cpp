@@ -9,19 +9,13 @@
 
 #include "base/checked_math.h"
 #include "base/interruption.h"
-#include "cpu_fallback/executor/iteration.h"
 
 namespace krafla::cpu {
-
-using plan::ElementProgram;
-using plan::kNoNode;
-using plan::Node;
-using plan::NodeOp;
 
 namespace {
 
 constexpr int64_t kLeastStridedBytes = 8192;  // of all: less may be a loop's instruction
-constexpr int64_t kLeastStridedRow = 4, kMostStridedRow = 64;
+constexpr int64_t kLeastStridedRow = 3, kMostStridedRow = 64;
 // Blocks of lines and rows, of which the cache keeps both sides.
 constexpr int64_t kStridedBlock = 16;
 constexpr int64_t kFewStridedRows = 8;
@@ -47,53 +41,29 @@ struct CopyTwice {
   }
 };
 
-int64_t OffsetOfIndex(const plan::IndexSpace& space, plan::IndexId index) { return space.expr(index).constant; }
-
 }  // namespace
 
 void StridedCopy::MergeLevels() {
-  std::ranges::sort(outer_, [](const Level& a, const Level& b) { return std::abs(a.to) > std::abs(b.to); });
+  std::ranges::sort(outer_, [](const MoveLevel& a, const MoveLevel& b) { return std::abs(a.to) > std::abs(b.to); });
   for (std::size_t i = outer_.size(); i-- > 1;) {
-    const Level inner = outer_[i];
-    Level& outer = outer_[i - 1];
+    const MoveLevel inner = outer_[i];
+    MoveLevel& outer = outer_[i - 1];
     if (outer.from != inner.from * inner.extent || outer.to != inner.to * inner.extent) continue;
     outer = {outer.extent * inner.extent, inner.from, inner.to};
     outer_.erase(outer_.begin() + static_cast<std::ptrdiff_t>(i));
   }
 }
 
-std::optional<StridedCopy> StridedCopy::Make(const ElementProgram& given) {
-  if (given.stores.size() != 1 || !given.results.empty()) return std::nullopt;
-  const auto load_of = [](const ElementProgram& p) -> const Node& {
-    return p.nodes[static_cast<std::size_t>(p.stores[0].node)];
-  };
-  const Node& moved = load_of(given);
-  if (moved.op != NodeOp::kLoad || moved.mask != kNoNode || given.stores[0].mask != kNoNode ||
-      moved.storage != given.stores[0].storage || moved.buffer == given.stores[0].buffer)
-    return std::nullopt;
-  ElementProgram program = given;
-  for (DimSplit split = FindSplit(program); split.dim >= 0; split = FindSplit(program))
-    program = SplitDim(program, split.dim, split.inner);
-  const Node& load = load_of(program);
-  const std::optional<Dims> from = AffineCoefficients(program.space, load.index),
-                            to = AffineCoefficients(program.space, program.stores[0].index);
-  if (!from || !to) return std::nullopt;
-
+std::optional<StridedCopy> StridedCopy::Make(const MoveLevels& moves) {
   StridedCopy out;
-  const int64_t width = StorageBytes(load.storage);
-  out.from_buffer_ = load.buffer, out.to_buffer_ = program.stores[0].buffer;
-  out.from_offset_ = OffsetOfIndex(program.space, load.index) * width;
-  out.to_offset_ = OffsetOfIndex(program.space, program.stores[0].index) * width;
-  int64_t elements = 1;
-  for (std::size_t d = 0; d < program.space.dims().size(); ++d) {
-    const int64_t extent = program.space.dims()[d];
-    elements *= extent;
-    if (extent != 1) out.outer_.push_back({extent, (*from)[d] * width, (*to)[d] * width});
-  }
-  if (elements * width < kLeastStridedBytes) return std::nullopt;
+  const int64_t width = moves.width;
+  out.from_buffer_ = moves.from_buffer, out.to_buffer_ = moves.to_buffer;
+  out.from_offset_ = moves.from_offset, out.to_offset_ = moves.to_offset;
+  out.outer_ = moves.levels;
+  if (moves.bytes() < kLeastStridedBytes) return std::nullopt;
   // What lies side by side on both sides is the row.
   out.bytes_ = width;
-  const auto is_beside = [&](const Level& l) { return l.from == out.bytes_ && l.to == out.bytes_; };
+  const auto is_beside = [&](const MoveLevel& l) { return l.from == out.bytes_ && l.to == out.bytes_; };
   for (auto at = std::ranges::find_if(out.outer_, is_beside); at != out.outer_.end();
        at = std::ranges::find_if(out.outer_, is_beside)) {
     out.bytes_ *= at->extent;
@@ -107,7 +77,7 @@ std::optional<StridedCopy> StridedCopy::Make(const ElementProgram& given) {
   if (out.outer_.empty()) return out;
   // The dimension along which the least is skipped of what is read, if it is another one.
   auto lines = std::ranges::min_element(out.outer_, {},
-                                        [](const Level& l) { return l.from == 0 ? INT64_MAX : std::abs(l.from); });
+                                        [](const MoveLevel& l) { return l.from == 0 ? INT64_MAX : std::abs(l.from); });
   if (lines->from == 0 || std::abs(lines->from) > std::abs(out.rows_.from)) lines = out.outer_.end() - 1;
   out.lines_ = *lines;
   out.outer_.erase(lines);
@@ -142,7 +112,7 @@ void StridedCopy::Run(std::span<std::byte* const> buffers, ThreadPool& pool) con
   const std::byte* from = buffers[static_cast<std::size_t>(from_buffer_)] + from_offset_;
   std::byte* to = buffers[static_cast<std::size_t>(to_buffer_)] + to_offset_;
   int64_t blocks = CeilDiv(lines_.extent, kStridedBlock);
-  for (const Level& l : outer_) blocks *= l.extent;
+  for (const MoveLevel& l : outer_) blocks *= l.extent;
   const double nanoseconds = 5 + 1.5 * static_cast<double>(std::min(kStridedBlock, lines_.extent) * rows_.extent);
   const auto second = [&](std::size_t bytes) {
     return static_cast<std::ptrdiff_t>(bytes_) - static_cast<std::ptrdiff_t>(bytes);
@@ -156,6 +126,7 @@ void StridedCopy::Run(std::span<std::byte* const> buffers, ThreadPool& pool) con
       case 64: return RunBlocks(begin, end, from, to, CopyOnce<64>());
       default: break;
     }
+    if (bytes_ < 4) return RunBlocks(begin, end, from, to, CopyTwice<2>{second(2)});
     if (bytes_ < 8) return RunBlocks(begin, end, from, to, CopyTwice<4>{second(4)});
     if (bytes_ < 16) return RunBlocks(begin, end, from, to, CopyTwice<8>{second(8)});
     if (bytes_ < 32) return RunBlocks(begin, end, from, to, CopyTwice<16>{second(16)});

@@ -9,29 +9,25 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "plan/element_program.h"
+#include "cpu_fallback/executor/move_levels.h"
 
 namespace krafla::cpu {
 
 class StridedCopy {
  public:
-  // Nothing where the program does something else, or its rows are long enough for tiles.
-  static std::optional<StridedCopy> Make(const plan::ElementProgram& program);
+  // Nothing where rows are long enough for tiles, or single elements.
+  static std::optional<StridedCopy> Make(const MoveLevels& moves);
   void Run(std::span<std::byte* const> buffers, ThreadPool& pool) const;
 
  private:
-  // So many steps, each so many bytes further.
-  struct Level {
-    int64_t extent = 1, from = 0, to = 0;
-  };
   void MergeLevels();
   template <class Copy>
   void RunBlocks(int64_t begin, int64_t end, const std::byte* from, std::byte* to, Copy copy) const;
 
   int from_buffer_ = 0, to_buffer_ = 0;
   int64_t from_offset_ = 0, to_offset_ = 0, bytes_ = 0;  // of a row
-  std::vector<Level> outer_;
-  Level lines_,
+  std::vector<MoveLevel> outer_;
+  MoveLevel lines_,
       rows_;  // the two that are walked in blocks: rows beside each other in what is written are the inner one
 };
 

@@ -215,7 +215,10 @@ std::optional<ElementProgram> UnrolledReduction(const plan::ReduceKernel& body, 
 std::optional<ElementProgram> UnrolledProduct(const plan::DotKernel& dot, int64_t runs) {
   const bool is_of_vectors = dot.m == 1 || dot.n == 1;
   const ElementType type = dot.accumulate_type;
-  if (dot.computes_lhs() || dot.computes_rhs()) return std::nullopt;
+  // Of computed vectors a number each: sums of several are fused operations where they are computed.
+  const bool is_computed = dot.computes_lhs() || dot.computes_rhs();
+  const bool is_over_result = (!dot.computes_rhs() || dot.m == 1) && (!dot.computes_lhs() || dot.n == 1);
+  if (is_computed && (dot.k != 1 || !is_over_result)) return std::nullopt;
   if (!native::HasNativeCode() || dot.k < 1 || !IsFloat(type) || dot.lhs_type != type || dot.rhs_type != type)
     return std::nullopt;
   Dims dims = dot.batch;
@@ -225,8 +228,10 @@ std::optional<ElementProgram> UnrolledProduct(const plan::DotKernel& dot, int64_
   for (int64_t d : dims) points = CheckedMul(points, d).value_or(INT64_MAX);
   const bool is_many = is_of_vectors && dot.k <= native::kMaxInterleaved && points >= kFewProducts;
   const bool is_of_loop =
-      runs >= kRunsOfLoop && dot.k <= kTinyDepth && points >= 1 && points <= kProductsOfLoop / dot.k;
+      runs >= kRunsOfLoop && dot.k <= kTinyDepth && points >= 1 && points <= kProductsOfLoop / dot.k && !is_computed;
   if ((!is_many && !is_of_loop) || points == INT64_MAX || dot.epilogue.space.dims() != dims) return std::nullopt;
+  for (const ElementProgram* operand : {&dot.lhs_program, &dot.rhs_program})
+    if (!operand->results.empty() && operand->space.dims() != dims) return std::nullopt;
   Unroller out(dims, dot.epilogue.buffers);
   plan::IndexSpace& space = out.space();
   const int rank = static_cast<int>(dims.size());
@@ -238,12 +243,19 @@ std::optional<ElementProgram> UnrolledProduct(const plan::DotKernel& dot, int64_
   const auto combine = [&](Opcode op, NodeId a, NodeId b) {
     return out.Add({.op = NodeOp::kHlo, .opcode = op, .type = type, .storage = type, .operands = {a, b, kNoNode}});
   };
-  NodeId sum = kNoNode;
+  // Its dimensions are those of the result, as the depth is one step.
+  const auto compute = [&](const ElementProgram& program) {
+    return out.Add(program, {}, {}, false)[At(program.results[0])];
+  };
+  // The sums of the other ways begin with zero: a product of -0 is +0.
+  NodeId sum = is_computed ? out.Add({.op = NodeOp::kConstant, .type = type}) : kNoNode;
   for (int64_t k = 0; k < dot.k; ++k) {
-    const NodeId x =
-        load(dot.lhs_binding, dot.lhs_batch_strides, dot.lhs_offset + k * dot.lhs_k_stride, rank - 2, dot.lhs_m_stride);
-    const NodeId y =
-        load(dot.rhs_binding, dot.rhs_batch_strides, dot.rhs_offset + k * dot.rhs_k_stride, rank - 1, dot.rhs_n_stride);
+    const NodeId x = dot.computes_lhs() ? compute(dot.lhs_program)
+                                        : load(dot.lhs_binding, dot.lhs_batch_strides,
+                                               dot.lhs_offset + k * dot.lhs_k_stride, rank - 2, dot.lhs_m_stride);
+    const NodeId y = dot.computes_rhs() ? compute(dot.rhs_program)
+                                        : load(dot.rhs_binding, dot.rhs_batch_strides,
+                                               dot.rhs_offset + k * dot.rhs_k_stride, rank - 1, dot.rhs_n_stride);
     const NodeId product = combine(Opcode::kMultiply, x, y);
     sum = sum == kNoNode ? product : combine(Opcode::kAdd, sum, product);
   }

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program that only moves the elements of one array into another, as steps of even length in both.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "plan/element_program.h"
+
+namespace krafla::cpu {
+
+// So many steps, each so many bytes further.
+struct MoveLevel {
+  int64_t extent = 1, from = 0, to = 0;
+};
+
+struct MoveLevels {
+  int from_buffer = 0, to_buffer = 0;
+  int64_t from_offset = 0, to_offset = 0;  // bytes
+  int64_t width = 1;                       // of an element
+  std::vector<MoveLevel> levels;           // none of one step
+
+  int64_t bytes() const;  // of what is written
+  // Nothing where the program does something else.
+  static std::optional<MoveLevels> Of(const plan::ElementProgram& program);
+};
+
+}  // namespace krafla::cpu

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu_fallback/executor/shuffled_blocks.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <map>
+
+#include "base/interruption.h"
+
+namespace krafla::cpu {
+
+namespace {
+
+constexpr int64_t kLeastMovedBytes = 8192;  // of all: less may be a loop's instruction
+// Of what lies side by side in both arrays: more is copied.
+constexpr int64_t kMostRow = 15;
+// A block's table should stay in the nearest cache beside what it moves, and its bytes lie near each other.
+constexpr int64_t kMostBlock = 4096, kLeastBlock = 64;
+constexpr int64_t kMostSpread = 4;
+constexpr int64_t kLongRow = 16;
+// Windows for 16 bytes; where each has one word, matrices of whole vectors are better off as tiles.
+constexpr std::size_t kMostWindows = 16, kTileWindows = 4;
+constexpr int64_t kTileSide = 8;
+
+// Where each byte of a block comes from, from the block's lowest byte on.
+struct Sources {
+  std::vector<int64_t> of;  // by the byte that is written
+  int64_t lowest = 0, span = 0;
+};
+Sources SourcesOf(std::span<const MoveLevel> block, int64_t width) {
+  Sources out;
+  for (int64_t b = 0; b < width; ++b) out.of.push_back(b);
+  // Levels by rising place: each repeats what there is.
+  for (const MoveLevel& l : block) {
+    const std::size_t size = out.of.size();
+    for (int64_t i = 1; i < l.extent; ++i)
+      for (std::size_t b = 0; b < size; ++b) out.of.push_back(out.of[b] + i * l.from);
+  }
+  out.lowest = std::ranges::min(out.of);
+  for (int64_t& b : out.of) b -= out.lowest;
+  out.span = std::ranges::max(out.of) + 1;
+  return out;
+}
+
+struct Window {
+  int64_t begin = 0;
+  std::array<uint8_t, kShuffledBytes> shuffle{};
+};
+// The windows that 16 bytes come from, all of them within the block.
+std::vector<Window> WindowsOf(const Sources& sources, int64_t at) {
+  std::map<int64_t, std::vector<int64_t>> wanted;  // by source
+  for (int64_t b = 0; b < kShuffledBytes; ++b) wanted[sources.of[static_cast<std::size_t>(at + b)]].push_back(b);
+  std::vector<Window> out;
+  int64_t end = -1;
+  for (const auto& [source, bytes] : wanted) {
+    if (source >= end) {
+      Window& window = out.emplace_back();
+      window.begin = std::min(source, sources.span - kShuffledBytes);
+      window.shuffle.fill(0x80);
+      end = window.begin + kShuffledBytes;
+    }
+    for (int64_t b : bytes)
+      out.back().shuffle[static_cast<std::size_t>(b)] = static_cast<uint8_t>(source - out.back().begin);
+  }
+  return out;
+}
+
+// How many of a level's steps are part of a block, which has `bytes` without it: a divisor of all, or so many that what
+// is left over makes a block too. 0: it cannot be cut.
+int64_t StepsOfBlock(int64_t extent, int64_t bytes) {
+  const int64_t most = std::min(extent, kMostBlock / bytes), least = std::max<int64_t>(most / 4, 1);
+  for (int64_t steps = most; steps >= least; --steps)
+    if (extent % steps == 0 && steps * bytes >= kLeastBlock) return steps;
+  for (int64_t steps = most; steps >= least; --steps)
+    if (extent % steps * bytes >= kLeastBlock && steps * bytes >= kLeastBlock) return steps;
+  return 0;
+}
+
+// What lies side by side in both arrays, bytes.
+int64_t RowBytes(const MoveLevels& moves) {
+  int64_t row = moves.width;
+  for (bool grows = true; grows;) {
+    grows = false;
+    for (const MoveLevel& l : moves.levels)
+      if (l.from == row && l.to == row) row *= l.extent, grows = true;
+  }
+  return row;
+}
+
+// Whether there is a transpose, of words, with sides as long as a vector.
+bool IsTile(const MoveLevels& moves) {
+  const auto has_side = [&](int64_t MoveLevel::* stride) {
+    return std::ranges::any_of(moves.levels,
+                               [&](const MoveLevel& l) { return l.*stride == moves.width && l.extent >= kTileSide; });
+  };
+  return moves.width == 4 && has_side(&MoveLevel::from) && has_side(&MoveLevel::to);
+}
+
+}  // namespace
+
+bool ShuffledBlocks::MakeOne(const MoveLevels& moves, std::span<const MoveLevel> block,
+                             std::span<const MoveLevel> outer, int64_t first, std::vector<ShuffledBlocks>& to) {
+  const Sources sources = SourcesOf(block, moves.width);
+  const auto size = static_cast<int64_t>(sources.of.size());
+  if (sources.span < kShuffledBytes || sources.span > kMostSpread * size) return false;
+  std::vector<std::vector<Window>> chunks;
+  std::size_t windows = 1;
+  ShuffledBlocks out;
+  // The last 16 bytes may overlap with those before.
+  for (int64_t at = 0; at < size; at += kShuffledBytes) {
+    const int64_t place = std::min(at, size - kShuffledBytes);
+    chunks.push_back(WindowsOf(sources, place));
+    windows = std::max(windows, chunks.back().size());
+    out.table_.to.push_back(static_cast<int32_t>(place));
+  }
+  if (windows > kMostWindows) return false;
+  if (windows >= kTileWindows && IsTile(moves)) return false;
+  for (std::vector<Window>& chunk : chunks) {
+    Window none = chunk.back();
+    none.shuffle.fill(0x80);
+    chunk.resize(windows, none);
+    for (const Window& w : chunk) {
+      out.table_.from.push_back(static_cast<int32_t>(w.begin));
+      out.table_.shuffle.insert(out.table_.shuffle.end(), w.shuffle.begin(), w.shuffle.end());
+    }
+  }
+  out.table_.windows = static_cast<int64_t>(windows);
+  out.from_buffer_ = moves.from_buffer, out.to_buffer_ = moves.to_buffer;
+  const MoveLevel& cut = block.back();
+  out.from_offset_ = moves.from_offset + sources.lowest + first * cut.from;
+  out.to_offset_ = moves.to_offset + first * cut.to;
+  out.outer_.assign(outer.begin(), outer.end());
+  to.push_back(std::move(out));
+  return true;
+}
+
+std::vector<ShuffledBlocks> ShuffledBlocks::Make(const MoveLevels& moves) {
+  if (moves.levels.empty() || moves.bytes() < kLeastMovedBytes || RowBytes(moves) > kMostRow) return {};
+  std::vector<MoveLevel> levels = moves.levels;
+  std::ranges::sort(levels, {}, &MoveLevel::to);
+  // Long rows of neighbours, backwards, repeated, or every other one, are loops of whole vectors.
+  if (levels.front().extent >= kLongRow && std::abs(levels.front().from) <= 2 * moves.width) return {};
+  std::vector<MoveLevel> block, outer;
+  int64_t bytes = moves.width;
+  MoveLevel cut{.extent = 0};  // the level of which a block has some steps
+  for (const MoveLevel& l : levels) {
+    if (l.to <= 0) return {};
+    if (cut.extent == 0 && l.to == bytes) {
+      const int64_t steps = bytes * l.extent <= kMostBlock ? l.extent : StepsOfBlock(l.extent, bytes);
+      if (steps == 0 && bytes < kLeastBlock) return {};
+      if (steps > 0) {
+        block.push_back({steps, l.from, l.to});
+        bytes *= steps;
+        if (steps < l.extent) cut = l;
+        continue;
+      }
+    }
+    if (cut.extent == 0) cut = {.extent = -1};  // no further level is side by side
+    outer.push_back(l);
+  }
+  if (block.empty() || bytes < kLeastBlock) return {};
+  std::vector<ShuffledBlocks> out;
+  const int64_t steps = block.back().extent;
+  if (cut.extent > steps) {
+    outer.insert(outer.begin(), {cut.extent / steps, cut.from * steps, cut.to * steps});
+    if (!MakeOne(moves, block, outer, 0, out)) return {};
+    outer.erase(outer.begin());
+    block.back().extent = cut.extent % steps;
+    if (block.back().extent > 0 && !MakeOne(moves, block, outer, cut.extent - cut.extent % steps, out)) return {};
+  } else if (!MakeOne(moves, block, outer, 0, out)) {
+    return {};
+  }
+  return out;
+}
+
+void ShuffledBlocks::Run(std::span<std::byte* const> buffers, ThreadPool& pool) const {
+  const std::byte* from = buffers[static_cast<std::size_t>(from_buffer_)] + from_offset_;
+  std::byte* to = buffers[static_cast<std::size_t>(to_buffer_)] + to_offset_;
+  int64_t blocks = 1;
+  for (const MoveLevel& l : outer_) blocks *= l.extent;
+  constexpr double kNanosecondsOfWindow = 0.4;
+  const double nanoseconds = 5 + kNanosecondsOfWindow * static_cast<double>(table_.from.size());
+  constexpr int64_t kBlocksBetweenLooks = 256;
+  pool.ParallelItems(blocks, nanoseconds, [&](int64_t begin, int64_t end, int) {
+    for (int64_t b = begin; b < end; ++b) {
+      if ((b - begin) % kBlocksBetweenLooks == 0 && IsInterrupted()) return;
+      int64_t rest = b, from_at = 0, to_at = 0;
+      for (const MoveLevel& l : outer_) {
+        from_at += rest % l.extent * l.from, to_at += rest % l.extent * l.to;
+        rest /= l.extent;
+      }
+      RunByteShuffles(table_, from + from_at, to + to_at);
+    }
+  });
+}
+
+}  // namespace krafla::cpu

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// A loop kernel that puts the elements of small blocks into another order, the same for each: transposes of small
+// matrices, channels that change places, pixels backwards. Rows are too short for copies and for tiles; the order of a
+// block's bytes is a table.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "cpu_fallback/executor/move_levels.h"
+#include "cpu_fallback/kernels/byte_shuffles.h"
+
+namespace krafla::cpu {
+
+class ShuffledBlocks {
+ public:
+  // Those that together move everything; none where copies or tiles are better.
+  static std::vector<ShuffledBlocks> Make(const MoveLevels& moves);
+  void Run(std::span<std::byte* const> buffers, ThreadPool& pool) const;
+
+ private:
+  static bool MakeOne(const MoveLevels& moves, std::span<const MoveLevel> block, std::span<const MoveLevel> outer,
+                      int64_t first, std::vector<ShuffledBlocks>& to);
+
+  int from_buffer_ = 0, to_buffer_ = 0;
+  int64_t from_offset_ = 0, to_offset_ = 0;
+  ByteShuffles table_;
+  std::vector<MoveLevel> outer_;  // the blocks
+};
+
+}  // namespace krafla::cpu

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bytes in another order, the same for many blocks: 16 bytes of what is written come out of a few vectors of what is
+// read, each by a permutation that a table has.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace krafla::cpu {
+
+inline constexpr int64_t kShuffledBytes = 16;
+
+struct ByteShuffles {
+  int64_t windows = 1;           // vectors that each 16 bytes come from
+  std::vector<int32_t> to;       // where each 16 bytes go
+  std::vector<int32_t> from;     // where each window begins, `windows` of them for each of `to`
+  std::vector<uint8_t> shuffle;  // 16 for each window: the byte of it; 0x80: of another window
+};
+
+// One block.
+void RunByteShuffles(const ByteShuffles& table, const std::byte* from, std::byte* to);
+
+}  // namespace krafla::cpu

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elements of small blocks in another order.
+#include "cpu_fallback/executor/shuffled_blocks.h"
+
+#include "kernel_fixture.h"
+
+namespace krafla {
+namespace {
+
+using plan::IndexId;
+using plan::ProgramBuilder;
+
+// out, over `dims`, is the array whose dimensions are dims[order[0]], dims[order[1]] and so on; a dimension of
+// `backwards` (by bits) goes down in it.
+plan::ElementProgram Moved(ElementType type, const Dims& dims, const std::vector<int>& order, unsigned backwards) {
+  ProgramBuilder b(dims);
+  auto& s = b.space();
+  int64_t count = 1;
+  for (int64_t d : dims) count *= d;
+  const int in = b.AddBuffer(type, count, false), out = b.AddBuffer(type, count, true);
+  IndexId from = s.Constant(0);
+  for (int d : order) {
+    const int64_t extent = dims[static_cast<std::size_t>(d)];
+    const IndexId i = (backwards >> d & 1) != 0 ? s.AddConstant(s.Mul(s.Iter(d), -1), extent - 1) : s.Iter(d);
+    from = s.Add(s.Mul(from, extent), i);
+  }
+  b.AddStore({.buffer = out, .index = RowMajor(b), .node = b.Load(in, type, from), .storage = type});
+  return std::move(b).Finish();
+}
+bool IsShuffled(const plan::ElementProgram& program) {
+  const auto moves = cpu::MoveLevels::Of(program);
+  EXPECT_TRUE(moves);
+  return moves && !cpu::ShuffledBlocks::Make(*moves).empty();
+}
+
+TEST(ShuffledBlocks, TransposesOfSmallMatrices) {
+  using enum ElementType;
+  for (ElementType type : {kU8, kBF16, kF32, kF64, kPred})
+    for (const auto& [rows, columns] :
+         {std::pair<int64_t, int64_t>{3, 3}, {4, 4}, {4, 6}, {7, 5}, {10, 10}, {2, 3}, {3, 8}})
+      for (int64_t count : {1009, 1024, 4000}) {  // a prime, and what blocks divide
+        const plan::ElementProgram program = Moved(type, {count, rows, columns}, {0, 2, 1}, 0);
+        const bool is_large = rows * columns * count * StorageBytes(type) >= 8192;
+        const bool is_tile = type == kF32 && rows == 10;
+        EXPECT_EQ(IsShuffled(program), is_large && !is_tile);
+        CheckLoop(program, Format("{} of {}x{}, {}", count, rows, columns, ElementTypeName(type)));
+      }
+}
+
+TEST(ShuffledBlocks, PixelsBackwardsAndChannelsInAnotherOrder) {
+  using enum ElementType;
+  for (ElementType type : {kU8, kBF16, kF32})
+    for (unsigned backwards : {2U, 3U, 4U, 7U})
+      for (int64_t columns : {50, 256, 999}) {
+        const plan::ElementProgram program = Moved(type, {80, columns, 3}, {0, 1, 2}, backwards);
+        EXPECT_TRUE(IsShuffled(program)) << columns << " backwards " << backwards;
+        CheckLoop(program, Format("pixels of {}, {} columns, backwards {}", ElementTypeName(type), columns, backwards));
+      }
+  CheckLoop(Moved(kU8, {30, 8, 5, 7}, {0, 3, 1, 2}, 4), "two transposed");
+  CheckLoop(Moved(kF32, {6, 30, 4, 6}, {1, 0, 3, 2}, 0), "blocks in another order");
+}
+
+// Large transposes are for tiles, long rows for copies.
+TEST(ShuffledBlocks, NotOfFarElementsOrLongRows) {
+  using enum ElementType;
+  EXPECT_FALSE(IsShuffled(Moved(kF32, {300, 200}, {1, 0}, 0)));
+  EXPECT_FALSE(IsShuffled(Moved(kF32, {30, 100, 8}, {0, 1, 2}, 2)));
+  EXPECT_FALSE(IsShuffled(Moved(kU8, {100, 3, 3}, {0, 2, 1}, 0)));  // too little
+  EXPECT_FALSE(IsShuffled(Moved(kF32, {100, 60}, {0, 1}, 2)));      // whole vectors, backwards
+}
+
+}  // namespace
+}  // namespace krafla
