@@ -171,13 +171,18 @@ class DotRun final : public CpuKernel {
     return {};
   }
 
+  // The product at the result is of one batch, and the result's batches are walked by Multiply.
+  void LeaveBatchesOut(bool own_direct, GemmProblem& at_result) {
+    if (own_direct) problem_.result_batch_strides = at_result.result_batch_strides;
+    at_result.result_batch_strides = Dims();
+  }
+
   Result<> ChooseProduct(const CpuKernelOptions& options) {
     const plan::DotKernel& b = body_;
     const int threads = options.threads;
     const GemmProblem p = ProblemOf(b);
     Dims dims = b.batch;
-    dims.push_back(b.m);
-    dims.push_back(b.n);
+    for (int64_t d : {b.m, b.n}) dims.push_back(d);
     const Dims dense = RowMajorStrides(dims);
     // Straight into the result, where it is only stored; then our own kernels need it dense along n.
     std::optional<Epilogue::Direct> direct = epilogue_.direct();
@@ -194,10 +199,7 @@ class DotRun final : public CpuKernel {
       if (b.n == 1 && b.m > 1) at_result.result_m_stride = 1;
     }
     const bool own_direct = same_type && dense_result;
-    if (batch_by_batch_) {
-      if (own_direct) problem_.result_batch_strides = at_result.result_batch_strides;
-      at_result.result_batch_strides = Dims();
-    }
+    if (batch_by_batch_) LeaveBatchesOut(own_direct, at_result);
     const double flops = 2.0 * static_cast<double>(count_) * static_cast<double>(b.k);
     const GemmProblem& own = own_direct ? at_result : p;
     if (b.computes_lhs() || b.computes_rhs()) {
