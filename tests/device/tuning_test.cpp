@@ -25,7 +25,7 @@ TEST(Tuning, RowsByClassAndVendor) {
   Tuning nvidia = gpu;
   nvidia.coop.first_step_apart = true;
   EXPECT_EQ(TuningFor(testing::LoadProfile("nvidia_ada")), nvidia);
-  // Of vendors' rows nothing but matrices.
+  // Of vendors' rows nothing but matrices, and on Intel what fits a thread's registers.
   Tuning amd = TuningFor(testing::LoadProfile("amd_rdna3")), intel = TuningFor(testing::LoadProfile("intel_xe2"));
   EXPECT_FALSE(amd.coop.smallest_subgroup);
   EXPECT_EQ(amd.coop.tiles[0], (MatrixTile{128, 128, 2, 2, 64}));
@@ -38,6 +38,12 @@ TEST(Tuning, RowsByClassAndVendor) {
   amd.coop = intel.coop = {};
   intel.attention.tiles = gpu.attention.tiles;
   intel.attention.most_tile_depth = gpu.attention.most_tile_depth;
+  EXPECT_EQ(intel.dot.rows_subgroup, 16u);
+  EXPECT_LT(intel.reduce.most_kept, gpu.reduce.most_kept);
+  EXPECT_LT(intel.conv.direct_written_out, gpu.conv.direct_written_out);
+  intel.dot.rows_subgroup = gpu.dot.rows_subgroup;
+  intel.reduce.most_kept = gpu.reduce.most_kept;
+  intel.conv.direct_written_out = gpu.conv.direct_written_out;
   EXPECT_EQ(amd, gpu);
   EXPECT_EQ(intel, gpu);
 
