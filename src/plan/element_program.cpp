@@ -457,6 +457,16 @@ NodeId AppendS32(ElementProgram& program, Opcode opcode, NodeId a, NodeId b) {
   return static_cast<NodeId>(program.nodes.size()) - 1;
 }
 
+void SetDepends(ElementProgram& program) {
+  for (Node& n : program.nodes) {
+    if (n.op == NodeOp::kParam) continue;
+    n.depends = n.op == NodeOp::kLoad || n.op == NodeOp::kIndex ? program.space.Depends(n.index) : 0;
+    for (NodeId o : n.operands)
+      if (o != kNoNode) n.depends |= program.nodes[static_cast<std::size_t>(o)].depends;
+    if (n.mask != kNoNode) n.depends |= program.nodes[static_cast<std::size_t>(n.mask)].depends;
+  }
+}
+
 void DropUnneededNodes(ElementProgram& program) {
   const std::vector<bool> needed = NeededNodes(program);
   for (std::size_t i = 0; i < needed.size(); ++i)

@@ -161,6 +161,8 @@ NodeId AppendS32(ElementProgram& program, Opcode opcode, NodeId a, NodeId b);
 
 // For each node, whether a store or a result needs it, indices included.
 std::vector<bool> NeededNodes(const ElementProgram& program);
+// Finds Node::depends of all nodes but parameters again, where indices or nodes have been changed.
+void SetDepends(ElementProgram& program);
 // Puts a constant in the place of every node that is not needed; the ids of all nodes stay as they are.
 void DropUnneededNodes(ElementProgram& program);
 // The bits of a constant in the type that it is computed in: those of f16 and bf16 are nodes that decode them. Nothing

@@ -67,6 +67,7 @@ class IndexSpace {
   IndexId Constant(int64_t value);
   IndexId Iter(int dim);  // in [0, dims[dim])
   IndexId Value(int node, int64_t lo, int64_t hi, uint64_t depends);
+  IndexId OfAtom(AtomId atom) { return Intern({0, {{1, atom}}}); }  // the expression that is this atom alone
   IndexId Add(IndexId a, IndexId b);
   IndexId Sub(IndexId a, IndexId b);
   IndexId Mul(IndexId a, int64_t factor);
@@ -108,8 +109,7 @@ class IndexSpace {
   IndexId Intern(IndexExpr expr);
   AtomId InternAtom(const IndexAtom& atom);
   Range RangeOf(const IndexExpr& e) const;
-  // The expression that is this atom alone.
-  IndexId OfAtom(const IndexAtom& atom) { return Intern({0, {{1, InternAtom(atom)}}}); }
+  IndexId OfAtom(const IndexAtom& atom) { return OfAtom(InternAtom(atom)); }
   // A dividend split by the divisor: it is `multiples` times the divisor plus `rest`, which is not negative.
   struct Dividend {
     IndexId multiples, rest;

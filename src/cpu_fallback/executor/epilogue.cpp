@@ -71,11 +71,8 @@ Result<Epilogue> Epilogue::Make(const ElementProgram& program, ElementType sum_t
       n.index = index;
       n.bits = 0;
     }
-    n.depends = n.op == NodeOp::kLoad || n.op == NodeOp::kIndex ? loop.space.Depends(n.index) : n.depends;
-    for (plan::NodeId o : n.operands)
-      if (o != kNoNode) n.depends |= loop.nodes[static_cast<std::size_t>(o)].depends;
-    if (n.mask != kNoNode) n.depends |= loop.nodes[static_cast<std::size_t>(n.mask)].depends;
   }
+  plan::SetDepends(loop);
   // A buffer that is written once, at the place of the sum itself, and never read.
   for (const Store& store : loop.stores) {
     if (store.mask != kNoNode || store.storage != sum_type || store.index != index) continue;

@@ -138,12 +138,13 @@ void LoopChoice::Run(std::span<std::byte* const> buffers, ThreadPool& pool, std:
   std::array<std::byte*, kMostBuffers + 1> at;
   std::byte* preds = scratch;
   std::byte* frame = scratch + RoundUp(planes_, 64);
-  std::ranges::copy(buffers, at.begin());
-  at[buffers.size()] = preds;
-  preds_->Run(std::span(at).first(buffers.size() + 1), pool, frame);
+  std::ranges::copy(buffers.first(plane_bytes_.size()), at.begin());
+  const std::size_t count = plane_bytes_.size();
+  at[count] = preds;
+  preds_->Run(std::span(at).first(count + 1), pool, frame);
   for (int64_t p = 0; p < planes_ && !IsInterrupted(); ++p) {
-    ways_[preds[p] != std::byte{0} ? 1 : 0]->Run(std::span(at).first(buffers.size()), pool, frame);
-    for (std::size_t b = 0; b < buffers.size(); ++b) at[b] += plane_bytes_[b];
+    ways_[preds[p] != std::byte{0} ? 1 : 0]->Run(std::span(at).first(count), pool, frame);
+    for (std::size_t b = 0; b < count; ++b) at[b] += plane_bytes_[b];
   }
 }
 

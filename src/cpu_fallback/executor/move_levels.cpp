@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu_fallback/executor/move_levels.h"
 
+#include <algorithm>
+
 #include "cpu_fallback/executor/iteration.h"
 
 namespace krafla::cpu {
@@ -44,6 +46,17 @@ std::optional<MoveLevels> MoveLevels::Of(const ElementProgram& given) {
     if (extent != 1) out.levels.push_back({extent, (*from)[d] * out.width, (*to)[d] * out.width});
   }
   return out;
+}
+
+int64_t TakeRow(std::vector<MoveLevel>& levels, int64_t width) {
+  int64_t row = width;
+  const auto is_beside = [&](const MoveLevel& l) { return l.from == row && l.to == row; };
+  for (auto at = std::ranges::find_if(levels, is_beside); at != levels.end();
+       at = std::ranges::find_if(levels, is_beside)) {
+    row *= at->extent;
+    levels.erase(at);
+  }
+  return row;
 }
 
 }  // namespace krafla::cpu

@@ -26,4 +26,7 @@ struct MoveLevels {
   static std::optional<MoveLevels> Of(const plan::ElementProgram& program);
 };
 
+// Takes the levels out along which elements lie side by side in both arrays; the bytes of such a row.
+int64_t TakeRow(std::vector<MoveLevel>& levels, int64_t width);
+
 }  // namespace krafla::cpu

@@ -17,36 +17,15 @@ using plan::NodeOp;
 
 namespace {
 
-IndexId OfAtom(plan::IndexSpace& space, const IndexAtom& atom) {
-  switch (atom.kind) {
-    case IndexAtom::Kind::kIter: return space.Iter(atom.iter);
-    case IndexAtom::Kind::kFloorDiv: return space.FloorDiv(atom.expr, atom.divisor);
-    case IndexAtom::Kind::kMod: return space.Mod(atom.expr, atom.divisor);
-    case IndexAtom::Kind::kValue: return space.Value(atom.node, atom.lo, atom.hi, atom.depends);
-  }
-  return 0;
-}
-
 // The part of an index that differs along the dimensions `shared` at the most, but for its constant.
 IndexId SharedPart(plan::IndexSpace& space, IndexId index, uint64_t shared) {
   const IndexExpr expr = space.expr(index);
   IndexId out = space.Constant(0);
   for (const plan::IndexTerm& t : expr.terms) {
-    const IndexAtom atom = space.atom(t.atom);
-    if ((atom.depends & ~shared) == 0) out = space.Add(out, space.Mul(OfAtom(space, atom), t.coefficient));
+    if ((space.atom(t.atom).depends & ~shared) == 0)
+      out = space.Add(out, space.Mul(space.OfAtom(t.atom), t.coefficient));
   }
   return out;
-}
-
-// After the indices of loads have lost a part.
-void SetDepends(plan::ElementProgram& program) {
-  for (Node& n : program.nodes) {
-    if (n.op == NodeOp::kParam) continue;
-    n.depends = n.op == NodeOp::kLoad || n.op == NodeOp::kIndex ? program.space.Depends(n.index) : 0;
-    for (plan::NodeId o : n.operands)
-      if (o != plan::kNoNode) n.depends |= program.nodes[At(o)].depends;
-    if (n.mask != plan::kNoNode) n.depends |= program.nodes[At(n.mask)].depends;
-  }
 }
 
 // Whether a load's place depends on a number that is read for each point of the dimensions `shared`.
@@ -108,7 +87,7 @@ std::optional<OperandBases> OperandBases::TakeOut(plan::ElementProgram& program,
     n.buffer = static_cast<int>(first + number);
     n.index = rest;
   }
-  SetDepends(made);
+  plan::SetDepends(made);
   if (out.bases_.empty()) return std::nullopt;
   for (Base& base : out.bases_) {
     plan::ElementProgram place = made;

@@ -77,17 +77,6 @@ int64_t StepsOfBlock(int64_t extent, int64_t bytes) {
   return 0;
 }
 
-// What lies side by side in both arrays, bytes.
-int64_t RowBytes(const MoveLevels& moves) {
-  int64_t row = moves.width;
-  for (bool grows = true; grows;) {
-    grows = false;
-    for (const MoveLevel& l : moves.levels)
-      if (l.from == row && l.to == row) row *= l.extent, grows = true;
-  }
-  return row;
-}
-
 // Whether there is a transpose, of words, with sides as long as a vector.
 bool IsTile(const MoveLevels& moves) {
   const auto has_side = [&](int64_t MoveLevel::* stride) {
@@ -136,8 +125,9 @@ bool ShuffledBlocks::MakeOne(const MoveLevels& moves, std::span<const MoveLevel>
 }
 
 std::vector<ShuffledBlocks> ShuffledBlocks::Make(const MoveLevels& moves) {
-  if (moves.levels.empty() || moves.bytes() < kLeastMovedBytes || RowBytes(moves) > kMostRow) return {};
   std::vector<MoveLevel> levels = moves.levels;
+  if (levels.empty() || moves.bytes() < kLeastMovedBytes || TakeRow(levels, moves.width) > kMostRow) return {};
+  levels = moves.levels;
   std::ranges::sort(levels, {}, &MoveLevel::to);
   // Long rows of neighbours, backwards, repeated, or every other one, are loops of whole vectors.
   if (levels.front().extent >= kLongRow && std::abs(levels.front().from) <= 2 * moves.width) return {};

@@ -61,14 +61,7 @@ std::optional<StridedCopy> StridedCopy::Make(const MoveLevels& moves) {
   out.from_offset_ = moves.from_offset, out.to_offset_ = moves.to_offset;
   out.outer_ = moves.levels;
   if (moves.bytes() < kLeastStridedBytes) return std::nullopt;
-  // What lies side by side on both sides is the row.
-  out.bytes_ = width;
-  const auto is_beside = [&](const MoveLevel& l) { return l.from == out.bytes_ && l.to == out.bytes_; };
-  for (auto at = std::ranges::find_if(out.outer_, is_beside); at != out.outer_.end();
-       at = std::ranges::find_if(out.outer_, is_beside)) {
-    out.bytes_ *= at->extent;
-    out.outer_.erase(at);
-  }
+  out.bytes_ = TakeRow(out.outer_, width);
   if (out.bytes_ == width || out.bytes_ < kLeastStridedRow || out.bytes_ > kMostStridedRow) return std::nullopt;
   out.MergeLevels();
   if (out.outer_.empty()) return std::nullopt;

@@ -11,6 +11,7 @@
 
 #include "ir/dims.h"
 #include "passes/lift.h"
+#include "passes/loops/cumulation.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 #include "passes/simplify/integer_range.h"
@@ -70,11 +71,9 @@ Instruction* SizesOf(const Instruction* ends) {
     return nullptr;
   const Literal* init = SplatOf(ends->operand(1));
   if (init == nullptr || !IsPositiveZero(*init)) return nullptr;
-  const WindowDim& w = ends->attr<WindowAttributes>().window[0];
+  const std::optional<Cumulation> run = FindCumulation(*ends);
+  if (!run || run->reverse) return nullptr;
   const int64_t groups = ends->shape().dim(0);
-  if (w.stride != 1 || w.window_dilation != 1 || w.base_dilation != 1 || w.reversal || w.size != groups ||
-      w.padding_low != groups - 1 || w.padding_high != 0)
-    return nullptr;
   const std::optional<uint64_t> most = UpperBound(*ends->operand(0));
   const uint64_t largest = LargestOf(ends->shape().element_type());
   return most && *most <= largest / static_cast<uint64_t>(groups) ? ends->operand(0) : nullptr;
