@@ -32,7 +32,8 @@ def plane_of(run):
 
 class ProfilerTest(unittest.TestCase):
     def setUp(self):
-        self.x, self.w = jnp.ones((64, 128)), jnp.ones((128, 256))
+        # Made before any trace begins: a run that waits in its queue until then belongs to the trace.
+        self.x, self.w = jax.block_until_ready((jnp.ones((64, 128)), jnp.ones((128, 256))))
 
     def three_runs(self):
         for _ in range(3):
