@@ -145,8 +145,11 @@ class Compiler:
 
     def __init__(self, krafla, disabled="", dump=None, on_progress=lambda done, of: None):
         self.krafla, self.disabled, self.dump, self.on_progress = pathlib.Path(krafla), disabled, dump, on_progress
-        # The command is little but its library, where it has one.
-        self.tool = sha(*(f.read_bytes() for f in (self.krafla, *sorted(self.krafla.parent.glob("libkrafla.so*")))))
+        # The command is little but its library, where it has one. What another tuning emits is another build's.
+        files = [self.krafla, *sorted(self.krafla.parent.glob("libkrafla.so*"))]
+        if os.environ.get("KRAFLA_TUNING"):
+            files.append(pathlib.Path(os.environ["KRAFLA_TUNING"]))
+        self.tool = sha(*(f.read_bytes() for f in files))
         self.spirv = CACHE / "spirv"
         self.spirv.mkdir(parents=True, exist_ok=True)
         if sum(1 for _ in os.scandir(self.spirv)) > MOST_FILES:
