@@ -26,7 +26,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE / "compile_spirv.cpp"
 PUSH_BYTES = 64  # kPushConstantBytes of src/vk_runtime/pipeline.h
 AT_ONCE = 24     # pipelines of one process
-LIMIT = {False: 300, True: 900}  # seconds for one pipeline; under qemu
+LIMIT = {False: 300, True: 900}  # seconds for one pipeline or program; under qemu
 # What is remembered is made again in minutes: it is forgotten rather than kept in order.
 MOST_BYTES = 64 << 20  # of a file of results
 MOST_FILES = 20000     # of SPIR-V

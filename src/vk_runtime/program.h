@@ -128,9 +128,10 @@ class Program {
   // Measured runs (program_measure.cpp): two timestamps a submission, or the host's clock where there are none.
   Result<> BeginMeasuring();
   void EndMeasuring();
-  bool HasTimestamps() const { return device_->profile().limits.timestamp_valid_bits != 0; }
+  bool HasTimestamps() const { return !timestamps_missing_ && device_->profile().limits.timestamp_valid_bits != 0; }
   void RecordTimestamp(VkCommandBuffer commands, std::size_t number) const;
-  Result<> ReadTimestamps(std::span<double> ms) const;
+  // False where the driver does not tell them.
+  Result<bool> ReadTimestamps(std::span<double> ms) const;
 
   std::shared_ptr<Device> device_;
   std::vector<ProgramBuffer> buffers_;
@@ -160,6 +161,7 @@ class Program {
   VkQueryPool queries_ = VK_NULL_HANDLE;
   std::vector<double> taken_ms_;     // by the host's clock
   bool is_measure_pending_ = false;  // a measured run was submitted
+  bool timestamps_missing_ = false;  // the driver has them by its properties, and did not tell them
 };
 
 class Program::Binding {
