@@ -62,6 +62,7 @@ void TuneCpu(Tuning& t) {
   // f32 were transposed in 177 ms run by run, in 32 tile by tile, and 256 x 256 x 64, backwards, in 28.7 and 3.2.
   t.loop.tile_in_shared_memory = false;
   t.loop.tile_rows = 16;
+  t.loop.most_vector_cost = 2147483647;
 
   t.reduce.wanted_invocations = 256;
   t.reduce.least_split_column = 1024;
@@ -165,6 +166,9 @@ constexpr Row kRows[] = {
        t.reduce.most_kept = 16;
        t.conv.direct_written_out = 3;
      }},
+    // A workgroup of 256 leaves each invocation of an Adreno 6xx 32 registers of four values.
+    {[](const DeviceProfile& p) { return p.vendor_id == kVendorQualcomm; },
+     [](Tuning& t) { t.loop.most_vector_cost = 64; }},
     // Compilers of Mesa find the addresses of matrices that are the same in every turn only where they were needed
     // before the loop; and NVIDIA's keeps sums that begin as zeros in registers apart, and moves all of them in every
     // turn.

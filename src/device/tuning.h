@@ -57,6 +57,8 @@ struct LoopTuning {
   int64_t tile_columns = 32;     // points of a tile along it, at the most
   bool tile_in_shared_memory = true;  // what lies across is read by way of shared memory; else only tile by tile
   int64_t least_tiles = 32;           // taken where there are so many tiles, which fill the device
+  // An invocation takes four points where one costs at most so many additions: of more, four fill its registers.
+  int64_t most_vector_cost = 128;
   bool operator==(const LoopTuning&) const = default;
 };
 

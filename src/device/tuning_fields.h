@@ -55,6 +55,7 @@ void VisitFields(Self& x, Visitor&& v) {
   v("tile_columns", x.tile_columns, FieldRange{1, 128, true});
   v("tile_in_shared_memory", x.tile_in_shared_memory);
   v("least_tiles", x.least_tiles, kPositiveRange);
+  v("most_vector_cost", x.most_vector_cost, kCountRange);
 }
 
 template <Is<ReduceTuning> Self, typename Visitor>

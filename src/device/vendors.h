@@ -14,5 +14,6 @@ inline constexpr uint32_t kVendorAmd = 0x1002;
 inline constexpr uint32_t kVendorArm = 0x13b5;
 inline constexpr uint32_t kVendorIntel = 0x8086;
 inline constexpr uint32_t kVendorNvidia = 0x10de;
+inline constexpr uint32_t kVendorQualcomm = 0x5143;
 
 }  // namespace krafla

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/element_cost.h"
 
+#include "plan/element_program.h"
+
 namespace krafla::plan {
 
 double ElementCost(Opcode op, ElementType type) {
@@ -16,6 +18,14 @@ double ElementCost(Opcode op, ElementType type) {
   if (op == Opcode::Enum) return cost;
 #include "ir/ops.def"
   return 1;
+}
+
+double ProgramCost(const ElementProgram& program) {
+  double cost = 0;
+  for (const Node& n : program.nodes)
+    if (n.op == NodeOp::kHlo) cost += ElementCost(n.opcode, n.type);
+    else if (n.op == NodeOp::kLoad) cost += 1;
+  return cost;
 }
 
 }  // namespace krafla::plan

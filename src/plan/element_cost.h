@@ -6,7 +6,11 @@
 
 namespace krafla::plan {
 
+struct ElementProgram;
+
 // A rough cost of one evaluation of the operation; the unit is one addition.
 double ElementCost(Opcode opcode, ElementType type);
+// Of one point of the program, where a load counts as an addition.
+double ProgramCost(const ElementProgram& program);
 
 }  // namespace krafla::plan

@@ -63,14 +63,6 @@ std::vector<IndexId> SamePosition(IndexSpace& space, std::span<const IndexId> in
   return space.Delinearize(space.Linearize(index, from), to);
 }
 
-double ProgramCost(const ElementProgram& p) {
-  double cost = 0;
-  for (const Node& n : p.nodes)
-    if (n.op == NodeOp::kHlo) cost += ElementCost(n.opcode, n.type);
-    else if (n.op == NodeOp::kLoad) cost += 1;
-  return cost;
-}
-
 double Points(const Dims& dims) {
   double points = 1;
   for (int64_t d : dims) points *= static_cast<double>(d);

@@ -161,6 +161,13 @@ inline std::string Elementwise(int64_t count) {
                 count);
 }
 
+// Four tangents one after the other, 40 additions each.
+inline std::string Formulas(int64_t count) {
+  std::string out = Format("ENTRY e {{\n  t0 = f32[{}] parameter(0)\n", count);
+  for (int i = 1; i <= 4; ++i) out += Format("  {}t{} = f32[{}] tan(t{})\n", i == 4 ? "ROOT " : "", i, count, i - 1);
+  return out + "}";
+}
+
 inline std::string Transpose(int64_t rows, int64_t columns) {
   return Format(R"(ENTRY e {{
   a = f32[{0},{1}] parameter(0)

@@ -464,6 +464,13 @@ const std::vector<Row>& Rows() {
            {"amd_rdna3 intel_xe2 nvidia_ada", "loop.scalar 256"},
            {"lavapipe swiftshader", "loop.scalar 8"},
        }},
+      {"formulas of 160 additions a point",
+       Formulas(100000),
+       {
+           {"min_vulkan11", "loop.scalar 128"},
+           {"amd_rdna3 intel_xe2 nvidia_ada", "loop.scalar 256"},
+           {"lavapipe swiftshader", "loop.vec4 8"},
+       }},
       {"transpose of 300 x 500",
        Transpose(300, 500),
        {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/checked_math.h"
+#include "plan/element_cost.h"
 
 namespace krafla::spirv {
 namespace {
@@ -123,6 +124,11 @@ Result<> CheckSizes(const plan::KernelPlan& plan, const DeviceProfile& profile) 
     }
   }
   return {};
+}
+
+int PointsAtOnce(const plan::ElementProgram& program, int dim, const LoopTuning& tuning) {
+  const bool is_cheap = plan::ProgramCost(program) <= static_cast<double>(tuning.most_vector_cost);
+  return is_cheap && PrefersVectors(program, dim, 4) ? 4 : 1;
 }
 
 uint32_t WorkgroupSize(const DeviceProfile& profile, uint32_t wanted) {

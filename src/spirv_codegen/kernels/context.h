@@ -103,6 +103,9 @@ Result<> CheckSizes(const plan::KernelPlan& plan, const DeviceProfile& profile);
 
 uint32_t WorkgroupSize(const DeviceProfile& profile, uint32_t wanted);
 
+// How many neighbours along `dim` (none: -1) an invocation computes of the program's points: 4 or 1.
+int PointsAtOnce(const plan::ElementProgram& program, int dim, const LoopTuning& tuning);
+
 Result<EmittedProgram> EmitLoop(const plan::KernelPlan& plan, const plan::LoopKernel& loop, const Target& target);
 Result<EmittedProgram> EmitReduce(const plan::KernelPlan& plan, const plan::ReduceKernel& reduce, const Target& target);
 Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const plan::DotKernel& dot, const Target& target);

@@ -25,7 +25,7 @@ Result<EmittedProgram> EmitRuns(const LoopProblem& p) {
   const LoopTuning& tuning = p.target.tuning.loop;
   const plan::ElementProgram& program = p.program;
   const int rank = static_cast<int>(program.space.dims().size());
-  const int width = p.inner >= 0 && PrefersVectors(program, p.inner, 4) ? 4 : 1;
+  const int width = PointsAtOnce(program, p.inner, tuning);
 
   const uint32_t local = WorkgroupSize(profile, std::max(tuning.local, profile.limits.subgroup_size));
   const int64_t items = p.points / width;  // width divides the innermost extent

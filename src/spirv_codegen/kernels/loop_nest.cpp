@@ -427,7 +427,7 @@ class LoopNest {
     const int rank = static_cast<int>(dims.size());
     int inner = rank - 1;
     while (inner > 0 && dims[static_cast<std::size_t>(inner)] == 1) --inner;
-    const int width = inner >= 0 && total >= 4 * int64_t{local_} && PrefersVectors(program, inner, 4) ? 4 : 1;
+    const int width = total >= 4 * int64_t{local_} ? PointsAtOnce(program, inner, w_->tuning.loop) : 1;
     Spread(total / width, accesses, [&](Value item) {
       ProgramLowering lowering(*b_, w_->buffers, program, inner, width);
       for (int d = inner + 1; d < rank; ++d) lowering.SetIter(d, b_->U32(0));
