@@ -137,6 +137,37 @@ TEST(AttentionPlanTest, UpdatesOfCachesBetween) {
   EXPECT_FALSE(HasAttention(*plan)) << ToString(*plan);
 }
 
+// Grouped heads without a mask as jax.nn.dot_product_attention writes them: the scores are stored as they are
+// transposed.
+TEST(AttentionPlanTest, ScoresInAnotherOrderOfRows) {
+  auto plan = PlanText(R"(HloModule attention
+max { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+ENTRY main {
+  q = f32[2,16,3,8] parameter(0)
+  k = f32[2,64,8] parameter(1)
+  v = f32[2,64,8] parameter(2)
+  w = f32[2,16,3,64] dot(q, k), lhs_batch_dims={0}, lhs_contracting_dims={3}, rhs_batch_dims={0}, rhs_contracting_dims={2}
+  scale = f32[] constant(0.25)
+  scales = f32[2,16,3,64] broadcast(scale), dimensions={}
+  scaled = f32[2,16,3,64] multiply(w, scales)
+  x = f32[3,2,16,64] transpose(scaled), dimensions={2,0,1,3}
+  inf = f32[] constant(-inf)
+  zero = f32[] constant(0)
+  m = f32[3,2,16] reduce(x, inf), dimensions={3}, to_apply=max
+  mb = f32[3,2,16,64] broadcast(m), dimensions={0,1,2}
+  y = f32[3,2,16,64] subtract(x, mb)
+  e = f32[3,2,16,64] exponential(y)
+  s = f32[3,2,16] reduce(e, zero), dimensions={3}, to_apply=add
+  sb = f32[3,2,16,64] broadcast(s), dimensions={0,1,2}
+  p = f32[3,2,16,64] divide(e, sb)
+  ROOT o = f32[2,3,16,8] dot(p, v), lhs_batch_dims={1}, lhs_contracting_dims={3}, rhs_batch_dims={0}, rhs_contracting_dims={1}
+})",
+                       AttentionOptions());
+  ASSERT_TRUE(plan) << plan.error().ToString();
+  EXPECT_NE(OnlyAttention(*plan), nullptr) << ToString(*plan);
+}
+
 // What somebody else reads has to be stored.
 TEST(AttentionPlanTest, NotWhereItsArraysAreResults) {
   for (std::string_view result : {", x", ", p"}) {
