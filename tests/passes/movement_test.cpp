@@ -82,6 +82,31 @@ TEST(MovementSimplifier, TransposeOfStack) {
                   .contains("transpose{1,0}"));
 }
 
+// Grouped heads as jax.nn.dot_product_attention writes them: the maximum is taken before the scores are transposed.
+TEST(MovementSimplifier, TransposeOfReduction) {
+  constexpr std::string_view kText = R"(HloModule m
+max {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }}
+ENTRY main {{
+  x = f32[2,3,5] parameter(0)
+  low = f32[] constant(-inf)
+  m = f32[2,3] reduce(x, low), dimensions={{2}}, to_apply=max
+  t = f32[3,2] transpose(m), dimensions={{1,0}}
+  b = f32[3,2,5] broadcast(t), dimensions={{0,1}}
+  y = f32[{0}] transpose(x), dimensions={{{1}}}
+  z = f32[3,2,5] {2}(y)
+  ROOT d = f32[3,2,5] subtract(z, b)
+}})";
+  auto module = RunOn(Format(kText, "3,2,5", "1,0,2", "negate"), {"movement_simplifier", "cse"});
+  ASSERT_NE(module, nullptr);
+  ASSERT_EQ(Find(*module, Opcode::kTranspose).size(), 1u) << Expression(*module->entry()->root());
+  const Instruction* reduce = Find(*module, Opcode::kReduce).front();
+  EXPECT_EQ(reduce->operand(0), Find(*module, Opcode::kTranspose).front());
+  // Another order of the rows is of no use.
+  module = RunOn(Format(kText, "2,5,3", "0,2,1", "reshape"), {"movement_simplifier", "cse"});
+  ASSERT_NE(module, nullptr);
+  EXPECT_EQ(Find(*module, Opcode::kReduce).front()->operand(0)->opcode(), Opcode::kParameter);
+}
+
 TEST(MovementSimplifier, Reverse) {
   EXPECT_EQ(Moved("x = f32[2,1] parameter(0)\n ROOT a = f32[2,1] reverse(x), dimensions={1}"), "p0");
   EXPECT_EQ(Moved("x = f32[2,3] parameter(0)\n a = f32[2,3] reverse(x), dimensions={0,1}\n"

@@ -304,6 +304,25 @@ TEST(DotCanonicalizer, AbsorbsTransposes) {
             "dot{}{2}{}{0} f32[6,4,5](transpose{1,0,2} f32[6,4,3](p0), p1)");
 }
 
+// The values of one query's attention, as JAX's einsum writes it: nothing is left to transpose.
+TEST(DotCanonicalizer, VectorsOfABatchStandOnTheLeft) {
+  EXPECT_EQ(After({"dot_canonicalizer"},
+                  "v = f32[2,16,4,12] parameter(0)\n p = f32[2,4,1,16] parameter(1)\n"
+                  "ROOT d = f32[2,4,12,1] dot(v, p), lhs_batch_dims={0,2}, lhs_contracting_dims={1}, "
+                  "rhs_batch_dims={0,1}, rhs_contracting_dims={3}"),
+            "reshape f32[2,4,12,1](dot{0,1}{3}{0,2}{1} f32[2,4,1,12](p1, p0))");
+  // Of no batch it is a product of a matrix and a vector, and of one element on both sides either is the left one.
+  EXPECT_EQ(After({"dot_canonicalizer"},
+                  "x = f32[4,3] parameter(0)\n v = f32[3] parameter(1)\n"
+                  "ROOT d = f32[4] dot(x, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}"),
+            "dot{}{1}{}{0} f32[4](p0, p1)");
+  EXPECT_EQ(After({"dot_canonicalizer"},
+                  "x = f32[4,3] parameter(0)\n v = f32[4,3] parameter(1)\n"
+                  "ROOT d = f32[4] dot(x, v), lhs_batch_dims={0}, lhs_contracting_dims={1}, rhs_batch_dims={0}, "
+                  "rhs_contracting_dims={1}"),
+            "dot{0}{1}{0}{1} f32[4](p0, p1)");
+}
+
 TEST(Pipeline, NamesAreKnown) {
   EXPECT_GT(AllPasses().size(), 20u);
   for (const PassInfo& pass : AllPasses()) {

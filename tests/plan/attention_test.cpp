@@ -2,6 +2,8 @@
 // Which launches become one AttentionKernel, and between which columns its rows have scores.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "plan/plan_check.h"
 #include "plan/plan_log.h"
 #include "plan_text.h"
@@ -86,6 +88,84 @@ TEST(AttentionPlanTest, NotWhereADeviceDoesNotTakeIt) {
   auto plan = PlanText(AttentionText(kNoMask), options);
   ASSERT_TRUE(plan) << plan.error().ToString();
   EXPECT_EQ(plan->kernels.size(), 3u);
+}
+
+// Attention of few queries over a donated cache, `updated`, whose update stands behind the scores.
+std::string UpdatedBetween(std::string_view updated, std::string_view keys, std::string_view values) {
+  return Format(R"(HloModule attention, input_output_alias={{ {{1}}: ({3}, {{}}, may-alias) }}
+max {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }}
+add {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }}
+ENTRY main {{
+  q = f32[2,4,8] parameter(0)
+  k = f32[2,64,8] parameter(1)
+  v = f32[2,64,8] parameter(2)
+  pos = s32[] parameter(3)
+  row = f32[2,1,8] parameter(4)
+  none = s32[] constant(0)
+  inf = f32[] constant(-inf)
+  zero = f32[] constant(0)
+  x = f32[2,4,64] dot(q, {1}), lhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, rhs_batch_dims={{0}}, rhs_contracting_dims={{2}}
+  m = f32[2,4] reduce(x, inf), dimensions={{2}}, to_apply=max
+  mb = f32[2,4,64] broadcast(m), dimensions={{0,1}}
+  y = f32[2,4,64] subtract(x, mb)
+  e = f32[2,4,64] exponential(y)
+  s = f32[2,4] reduce(e, zero), dimensions={{2}}, to_apply=add
+  sb = f32[2,4,64] broadcast(s), dimensions={{0,1}}
+  p = f32[2,4,64] divide(e, sb)
+  new = f32[2,64,8] dynamic-update-slice({0}, row, none, pos, none)
+  o = f32[2,4,8] dot(p, {2}), lhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, rhs_batch_dims={{0}}, rhs_contracting_dims={{1}}
+  ROOT t = (f32[2,4,8], f32[2,64,8]) tuple(o, new)
+}})",
+                updated, keys, values, updated == "v" ? 2 : 1);
+}
+
+bool HasAttention(const ProgramPlan& plan) {
+  return std::ranges::any_of(
+      plan.kernels, [](const KernelPlan& kernel) { return std::holds_alternative<AttentionKernel>(kernel.body); });
+}
+
+// The update of a donated cache between the scores and the product runs before them, unless they read what was there.
+TEST(AttentionPlanTest, UpdatesOfCachesBetween) {
+  auto plan = PlanText(UpdatedBetween("v", "k", "new"), AttentionOptions());
+  ASSERT_TRUE(plan) << plan.error().ToString();
+  EXPECT_TRUE(HasAttention(*plan)) << ToString(*plan);
+  EXPECT_EQ(plan->result_aliases[1], 2);
+  const Result<> checked = CheckPlan(*plan);
+  EXPECT_TRUE(checked) << checked.error().ToString();
+  plan = PlanText(UpdatedBetween("k", "k", "new"), AttentionOptions());
+  ASSERT_TRUE(plan) << plan.error().ToString();
+  EXPECT_FALSE(HasAttention(*plan)) << ToString(*plan);
+}
+
+// Grouped heads without a mask as jax.nn.dot_product_attention writes them: the scores are stored as they are
+// transposed.
+TEST(AttentionPlanTest, ScoresInAnotherOrderOfRows) {
+  auto plan = PlanText(R"(HloModule attention
+max { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+ENTRY main {
+  q = f32[2,16,3,8] parameter(0)
+  k = f32[2,64,8] parameter(1)
+  v = f32[2,64,8] parameter(2)
+  w = f32[2,16,3,64] dot(q, k), lhs_batch_dims={0}, lhs_contracting_dims={3}, rhs_batch_dims={0}, rhs_contracting_dims={2}
+  scale = f32[] constant(0.25)
+  scales = f32[2,16,3,64] broadcast(scale), dimensions={}
+  scaled = f32[2,16,3,64] multiply(w, scales)
+  x = f32[3,2,16,64] transpose(scaled), dimensions={2,0,1,3}
+  inf = f32[] constant(-inf)
+  zero = f32[] constant(0)
+  m = f32[3,2,16] reduce(x, inf), dimensions={3}, to_apply=max
+  mb = f32[3,2,16,64] broadcast(m), dimensions={0,1,2}
+  y = f32[3,2,16,64] subtract(x, mb)
+  e = f32[3,2,16,64] exponential(y)
+  s = f32[3,2,16] reduce(e, zero), dimensions={3}, to_apply=add
+  sb = f32[3,2,16,64] broadcast(s), dimensions={0,1,2}
+  p = f32[3,2,16,64] divide(e, sb)
+  ROOT o = f32[2,3,16,8] dot(p, v), lhs_batch_dims={1}, lhs_contracting_dims={3}, rhs_batch_dims={0}, rhs_contracting_dims={1}
+})",
+                       AttentionOptions());
+  ASSERT_TRUE(plan) << plan.error().ToString();
+  EXPECT_NE(OnlyAttention(*plan), nullptr) << ToString(*plan);
 }
 
 // What somebody else reads has to be stored.

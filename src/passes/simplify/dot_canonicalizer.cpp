@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transposes next to a dot go into its dimension numbers, which cost nothing: of an operand, where its free
 // dimensions keep their order; of the result, where it swaps the sides. Contracting dimensions come in the order of
-// the left operand, so that equal problems look equal. No product or sum changes.
+// the left operand, and a vector for each index of a batch stands on the left, so that equal problems look equal. No
+// product or sum changes.
 #include <algorithm>
 #include <numeric>
 
@@ -46,7 +47,40 @@ bool SortContracting(DotAttributes& a) {
   return true;
 }
 
+int64_t FreeElements(const Instruction& side, const Dims& contracting, const Dims& batch) {
+  int64_t out = 1;
+  for (int64_t d : FreeDims(side.shape().rank(), contracting, batch)) out *= side.shape().dim(d);
+  return out;
+}
+
+DotAttributes Exchanged(const DotAttributes& a) {
+  DotAttributes out = a;
+  std::swap(out.lhs_contracting, out.rhs_contracting);
+  std::swap(out.lhs_batch, out.rhs_batch);
+  if (out.precision.size() == 2) std::swap(out.precision[0], out.precision[1]);
+  return out;
+}
+
+// dot(x, v) where v has one vector for each index of the batch as dot(v, x), whose elements lie in the same order: the
+// weights of one query's attention are then rows, as those of many queries are.
+Instruction* VectorToTheLeft(Instruction* i) {
+  const DotAttributes& a = i->attr<DotAttributes>();
+  Instruction *x = i->operand(0), *v = i->operand(1);
+  // An algorithm may treat the sides differently.
+  if (a.lhs_batch.empty() || !a.algorithm.empty() || !IsStatic(*i) || !IsStatic(*x) || !IsStatic(*v)) return nullptr;
+  if (FreeElements(*v, a.rhs_contracting, a.rhs_batch) != 1 || FreeElements(*x, a.lhs_contracting, a.lhs_batch) <= 1)
+    return nullptr;
+  Dims dims;
+  for (int64_t d : a.rhs_batch) dims.push_back(v->shape().dim(d));
+  dims.resize(dims.size() + FreeDims(v->shape().rank(), a.rhs_contracting, a.rhs_batch).size(), 1);
+  for (int64_t d : FreeDims(x->shape().rank(), a.lhs_contracting, a.lhs_batch)) dims.push_back(x->shape().dim(d));
+  Rewriter rewrite(*i);
+  Instruction* exchanged = rewrite.Add(Opcode::kDot, ArrayShape(i->shape().element_type(), dims), {v, x}, Exchanged(a));
+  return rewrite.Reshape(exchanged, i->shape().dims());
+}
+
 Instruction* CanonicalizeDot(Instruction* i) {
+  if (Instruction* exchanged = VectorToTheLeft(i)) return exchanged;
   DotAttributes a = i->attr<DotAttributes>();
   Instruction *lhs = i->operand(0), *rhs = i->operand(1);
   bool changed = Absorb(lhs, a.lhs_contracting, a.lhs_batch);
@@ -72,10 +106,6 @@ Instruction* SimplifyTransposedDot(Instruction* i) {
   for (int64_t d = batches + lhs_free; d < dot->shape().rank(); ++d) rhs_elements *= dot->shape().dim(d);
   if (last < batches || last >= batches + lhs_free || rhs_elements == 1) return nullptr;
 
-  DotAttributes b = a;
-  std::swap(b.lhs_contracting, b.rhs_contracting);
-  std::swap(b.lhs_batch, b.rhs_batch);
-  if (b.precision.size() == 2) std::swap(b.precision[0], b.precision[1]);
   Dims dims, permutation;
   for (int64_t d = 0; d < batches; ++d) dims.push_back(dot->shape().dim(d));
   for (int64_t d = 0; d < rhs_free; ++d) dims.push_back(dot->shape().dim(batches + lhs_free + d));
@@ -83,8 +113,8 @@ Instruction* SimplifyTransposedDot(Instruction* i) {
   for (int64_t d : i->attr<DimensionsAttributes>().dimensions)
     permutation.push_back(d < batches ? d : d < batches + lhs_free ? d + rhs_free : d - lhs_free);
   Rewriter rewrite(*i);
-  Instruction* swapped =
-      rewrite.Add(Opcode::kDot, ArrayShape(i->shape().element_type(), dims), {dot->operand(1), dot->operand(0)}, b);
+  Instruction* swapped = rewrite.Add(Opcode::kDot, ArrayShape(i->shape().element_type(), dims),
+                                     {dot->operand(1), dot->operand(0)}, Exchanged(a));
   return rewrite.Transpose(swapped, permutation);
 }
 

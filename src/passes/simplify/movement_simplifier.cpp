@@ -204,6 +204,36 @@ Instruction* TransposeOfStack(Instruction* i) {
   return rewrite.Add(Opcode::kConcatenate, i->shape(), std::move(layers), DimensionsAttributes{{to}});
 }
 
+// A reduction of x that is moved as x itself is moved elsewhere reduces what x is moved to: a softmax's maximum then
+// has the rows of what it is taken from.
+Instruction* TransposeOfReduction(Instruction* i) {
+  Instruction* reduce = i->operand(0);
+  if (reduce->operand_count() != 2 || reduce->users().size() != 1) return nullptr;
+  Instruction* x = reduce->operand(0);
+  const Dims& reduced = reduce->attr<DimensionsAttributes>().dimensions;
+  const auto is_reduced = [&](int64_t d) { return std::ranges::find(reduced, d) != reduced.end(); };
+  Dims kept;
+  for (int64_t d = 0; d < x->shape().rank(); ++d)
+    if (!is_reduced(d)) kept.push_back(d);
+  for (Instruction* user : x->users()) {
+    if (user->opcode() != Opcode::kTranspose || !IsStatic(*x)) continue;
+    const Dims permutation = user->attr<DimensionsAttributes>().dimensions;
+    Dims order, dimensions, sources;
+    for (std::size_t d = 0; d < permutation.size(); ++d) {
+      if (is_reduced(permutation[d])) dimensions.push_back(static_cast<int64_t>(d)), sources.push_back(permutation[d]);
+      else order.push_back(permutation[d]);
+    }
+    Dims wanted;
+    for (int64_t d : i->attr<DimensionsAttributes>().dimensions) wanted.push_back(kept[static_cast<std::size_t>(d)]);
+    // What is summed comes in the same order.
+    if (order != wanted || !std::ranges::is_sorted(sources)) continue;
+    Rewriter rewrite(*i);
+    return rewrite.Add(Opcode::kReduce, i->shape(), {rewrite.Transpose(x, permutation), reduce->operand(1)},
+                       DimensionsAttributes{dimensions}, {reduce->called(0)});
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 Instruction* SimplifyTranspose(Instruction* i) {
@@ -231,6 +261,7 @@ Instruction* SimplifyTranspose(Instruction* i) {
     return rewrite.Add(Opcode::kIota, ArrayShape(i->shape().element_type(), i->shape().dims()), {}, IotaAttributes{d});
   }
   if (x->opcode() == Opcode::kConcatenate) return TransposeOfStack(i);
+  if (x->opcode() == Opcode::kReduce) return TransposeOfReduction(i);
   return nullptr;
 }
 

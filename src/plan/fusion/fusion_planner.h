@@ -126,6 +126,7 @@ class FusionPlanner {
   int MostBindings() const { return std::min(limits_.bindings, options_.buffer_limit); }
 
   bool IsMadeOfIndices(const Instruction& i) const;
+  bool OrdersRowsOfDot(const Instruction& i) const;
   // Whether the readers of `i` compute it (KeptWhy::kInlined), else why not.
   KeptValue Inline(const Instruction& i, const Uses& mine);
 

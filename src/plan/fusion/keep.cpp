@@ -131,6 +131,26 @@ bool FusionPlanner::IsMadeOfIndices(const Instruction& i) const {
   return true;
 }
 
+// Whether it is what a dot or its epilogue gives, with its rows in another order: written in that order it costs
+// nothing, and kernels of the rows, as a softmax and the product behind it, read and write them in one order.
+bool FusionPlanner::OrdersRowsOfDot(const Instruction& i) const {
+  if (i.opcode() != Opcode::kTranspose || !options_.dot_epilogues) return false;
+  const Dims& permutation = i.attr<DimensionsAttributes>().dimensions;
+  // Columns stay side by side.
+  if (permutation.empty() || permutation.back() != permutation.ssize() - 1) return false;
+  constexpr int kMostInstructions = 16;
+  std::vector<const Instruction*> stack = {i.operand(0)};
+  for (int seen = 0; !stack.empty() && seen < kMostInstructions; ++seen) {
+    const Instruction& x = *stack.back();
+    stack.pop_back();
+    if (x.users().size() != 1 || x.shape().element_count() != i.shape().element_count()) continue;
+    if (x.opcode() == Opcode::kDot && hero_kind_[Index(&x)] == Kind::kDot) return true;
+    if (class_[Index(&x)] == Class::kFusible && IsElementwise(x.opcode()))
+      stack.insert(stack.end(), x.operands().begin(), x.operands().end());
+  }
+  return false;
+}
+
 KeptValue FusionPlanner::Inline(const Instruction& i, const Uses& mine) {
   double elements = static_cast<double>(std::max<int64_t>(i.shape().element_count(), 1));
   KeptValue out;
@@ -161,6 +181,7 @@ KeptValue FusionPlanner::Inline(const Instruction& i, const Uses& mine) {
     if (o->opcode() != Opcode::kConstant) ++operands;
   // What has no operands costs nothing: iota, broadcasts of constants.
   if (is_of_indices) operands = 0;
+  if (kernels.size() > 1 && OrdersRowsOfDot(i)) return kept(KeptWhy::kShared);
   if (operands > 0 && cost == 0) {
     // Views are free, but for concatenates, which cost a select for each operand.
     if (i.opcode() == Opcode::kConcatenate && (factor > 2 || i.operand_count() > limits_.select_pieces) &&

@@ -22,16 +22,31 @@ const LaunchStep* LaunchAt(const StepList& list, std::size_t step) {
   return step < list.steps.size() ? std::get_if<LaunchStep>(&list.steps[step]) : nullptr;
 }
 
-// Whether a launch writes a result that lies in an argument's memory: others may know that memory by another name.
-bool WritesDonated(const ProgramPlan& plan, const LaunchStep& launch) {
+// The arguments in whose memory results lie that a launch writes: others may know that memory by another name.
+std::vector<int> DonatedTo(const ProgramPlan& plan, const LaunchStep& launch) {
+  std::vector<int> out;
   const std::vector<Binding>& bindings = plan.kernels[static_cast<std::size_t>(launch.kernel)].bindings;
   for (std::size_t b = 0; b < bindings.size(); ++b) {
     const Allocation& a = plan.allocations[static_cast<std::size_t>(launch.bindings[b].allocation)];
-    if (bindings[b].written && a.kind == Allocation::Kind::kResult &&
-        plan.result_aliases[static_cast<std::size_t>(a.number)] >= 0)
-      return true;
+    if (!bindings[b].written || a.kind != Allocation::Kind::kResult) continue;
+    if (const int argument = plan.result_aliases[static_cast<std::size_t>(a.number)]; argument >= 0)
+      out.push_back(argument);
   }
-  return false;
+  return out;
+}
+
+// Whether a launch that does not join may run before all of the chain, as the update of a cache does that stands
+// between the scores and the product with the values.
+bool MayRunBefore(const ProgramPlan& plan, const RowChain& chain, const LaunchStep& launch, const KernelPlan& kernel) {
+  if (!chain.IsIndependent(launch, kernel)) return false;
+  const std::vector<int> donated = DonatedTo(plan, launch);
+  const auto is_donated = [&](const Slice& s) {
+    const Allocation& a = plan.allocations[static_cast<std::size_t>(s.allocation)];
+    return a.kind == Allocation::Kind::kArgument && std::ranges::find(donated, a.number) != donated.end();
+  };
+  return donated.empty() || std::ranges::none_of(chain.members(), [&](const RowChain::Member& m) {
+           return std::ranges::any_of(m.launch.bindings, is_donated);
+         });
 }
 
 // The longest chain from a launch on.
@@ -53,14 +68,14 @@ RowGroup GrowGroup(const ProgramPlan& plan, const StepList& list, std::size_t fi
       refuse(Ungrouped::kBetween);
       break;
     }
-    if (WritesDonated(plan, *next)) {
-      refuse(Ungrouped::kMemory);
-      break;
-    }
     const KernelPlan& kernel = kernel_of(*next);
-    if (out.chain.IsIndependent(*next, kernel)) {
+    if (MayRunBefore(plan, out.chain, *next, kernel)) {
       between.push_back(s);
       continue;
+    }
+    if (!DonatedTo(plan, *next).empty()) {
+      refuse(Ungrouped::kMemory);
+      break;
     }
     // What stands between runs before: nothing that it needs may be the group's, and nothing that the group has so far
     // may depend on the order.
@@ -101,7 +116,7 @@ void ModulePlanner::FindShrunk(const Scope& scope, const std::set<int>& kept, Ro
 
 bool ModulePlanner::MayStart(const StepList& steps, std::size_t step) const {
   const LaunchStep* launch = LaunchAt(steps, step);
-  if (launch == nullptr || WritesDonated(plan_, *launch)) return false;
+  if (launch == nullptr || !DonatedTo(plan_, *launch).empty()) return false;
   const KernelPlan& kernel = plan_.kernels[static_cast<std::size_t>(launch->kernel)];
   int64_t written = 0;
   for (std::size_t b = 0; b < kernel.bindings.size(); ++b)
@@ -152,7 +167,8 @@ void ModulePlanner::GroupRows(const Scope& scope, std::span<const Slice> argumen
 std::optional<std::size_t> ModulePlanner::MakeAttention(const Scope& scope, const std::set<int>& kept, StepList& steps,
                                                         std::size_t step, StepList& out) {
   const LaunchStep* launch = LaunchAt(steps, step);
-  if (!options_.row_groups.takes_attention || launch == nullptr || WritesDonated(plan_, *launch)) return std::nullopt;
+  if (!options_.row_groups.takes_attention || launch == nullptr || !DonatedTo(plan_, *launch).empty())
+    return std::nullopt;
   const auto body_of = [&](const LaunchStep& l) -> const KernelBody& {
     return plan_.kernels[static_cast<std::size_t>(l.kernel)].body;
   };
