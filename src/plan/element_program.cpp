@@ -130,13 +130,14 @@ NodeId ProgramBuilder::Wrap(NodeId a, ElementType narrow) {
 }
 
 NodeId ProgramBuilder::Round(NodeId a, ElementType narrow) {
-  // f16 and bf16 hold every integer of as many bits as their significands have.
+  // f16 and bf16 hold every integer of as many bits as their significands have. Narrow floats are computed as f32, also
+  // where the integer was made an f64 before.
   if (narrow == ElementType::kF16 || narrow == ElementType::kBF16) {
     const Node& n = node(a);
     const int64_t most = int64_t{1} << (narrow == ElementType::kF16 ? 11 : 8);
     if (n.op == NodeOp::kConvert && !IsFloat(node(n.operands[0]).type) &&
         RangeOf(n.operands[0]).Within(Interval{-most, most}))
-      return a;
+      return Convert(n.operands[0], node(n.operands[0]).type, ElementType::kF32);
   }
   return Intern(
       {.op = NodeOp::kRound, .type = ElementType::kF32, .storage = narrow, .operands = {a, kNoNode, kNoNode}});

@@ -15,6 +15,7 @@
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "hlo_io/read_module.h"
 #include "hlo_io/write_stablehlo.h"
+#include "ir/mini_float.h"
 #include "ir/verifier.h"
 #include "random_graph.h"
 
@@ -67,17 +68,15 @@ bool HasDenormal(const Literal& value) {
   return false;
 }
 
-// Whether the bits of a value of a float type are a NaN: more than infinity, or the type's own pattern.
+// Whether the bits of a value of a float type are a NaN.
 bool IsNan(ElementType type, uint64_t bits) {
-  switch (StorageBytes(type)) {
-    case 8: return (bits & 0x7fffffffffffffffu) > 0x7ff0000000000000u;
-    case 4: return (bits & 0x7fffffffu) > 0x7f800000u;
-    case 2: return (bits & 0x7fffu) > (type == ElementType::kBF16 ? 0x7f80u : 0x7c00u);
-    default:
-      if (type == ElementType::kF8E5M2) return (bits & 0x7fu) > 0x7cu;
-      if (type == ElementType::kF8E4M3FN) return (bits & 0x7fu) == 0x7fu;
-      return false;
-  }
+  if (type == ElementType::kF64) return (bits & 0x7fffffffffffffffu) > 0x7ff0000000000000u;
+  if (type == ElementType::kF32) return (bits & 0x7fffffffu) > 0x7f800000u;
+  const MiniFloat* format = FindMiniFloat(type);
+  if (format == nullptr || !format->has_nan()) return false;
+  if (format->has_inf()) return (bits & format->magnitude_mask()) > format->exponent_mask();
+  return bits == format->nan() ||
+         (format->specials == FloatSpecials::kNanAllOnes && (bits & format->magnitude_mask()) == format->nan());
 }
 
 // Empty, or the first difference: bit for bit, but for what kind of NaN a NaN is.

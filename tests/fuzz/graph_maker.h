@@ -9,6 +9,12 @@
 
 namespace krafla::fuzz {
 
+inline Instruction* Compared(Computation& c, Instruction* x, Instruction* y, ComparisonDirection direction,
+                             ComparisonType type = ComparisonType::kDefault) {
+  auto made = AddInferred(c, Opcode::kCompare, {x, y}, CompareAttributes{direction, type});
+  return made ? *made : nullptr;
+}
+
 class GraphMaker {
  public:
   GraphMaker(Module& module, uint64_t seed, const RandomGraphOptions& options);
@@ -82,6 +88,8 @@ class GraphMaker {
   Instruction* Decomposition();
   Instruction* Transform();
   Instruction* Nest();
+  // A few operations of any kind over `values` in another computation, and a value of each shape at their end.
+  Ops Inside(Computation* computation, const Ops& values, const std::vector<const Shape*>& results);
   Instruction* Scan();
 
   // random_combinations.cpp: several arrays at once, many dimensions, batches.
@@ -91,6 +99,17 @@ class GraphMaker {
   Instruction* BatchedPlaces();
   Instruction* MapOfMany();
   Instruction* ManyDimensions();
+
+  // random_forms.cpp: forms that programs have of loops, updates, tuples and sorts.
+  Instruction* StackedLoop();
+  Instruction* TupleState();
+  Instruction* UpdatesOfItself();
+  Instruction* Overwriting();
+  Instruction* BitsApart();
+  Instruction* FromInitialValue();
+  Instruction* SortOfAnyNumber();
+  Instruction* RaggedProduct();
+  Instruction* Fused();
 
   // One operation of any kind, into the pool.
   void MakeOne();

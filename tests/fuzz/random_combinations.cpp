@@ -7,17 +7,6 @@
 
 namespace krafla::fuzz {
 
-namespace {
-
-Instruction* Compared(Computation& c, Instruction* x, Instruction* y, ComparisonDirection direction) {
-  CompareAttributes attributes;
-  attributes.direction = direction;
-  auto made = AddInferred(c, Opcode::kCompare, {x, y}, attributes);
-  return made ? *made : nullptr;
-}
-
-}  // namespace
-
 Computation* GraphMaker::ReducerOfMany(const std::vector<Opcode>& opcodes, const std::vector<ElementType>& types) {
   Computation* out = module_.AddComputation("combine_each");
   Ops parameters, results;

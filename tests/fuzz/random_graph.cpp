@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "graph_maker.h"
+#include "ir/mini_float.h"
 #include "ir/verifier.h"
 
 namespace krafla::fuzz {
@@ -17,12 +18,16 @@ struct Weighted {
   ElementType type;
   int weight;
 };
-constexpr Weighted kWeightedTypes[] = {{ElementType::kF32, 34},   {ElementType::kS32, 12}, {ElementType::kPred, 7},
-                                       {ElementType::kBF16, 8},   {ElementType::kF16, 8},  {ElementType::kU32, 6},
-                                       {ElementType::kS8, 5},     {ElementType::kU8, 5},   {ElementType::kS64, 4},
-                                       {ElementType::kU64, 2},    {ElementType::kS16, 2},  {ElementType::kU16, 2},
-                                       {ElementType::kF64, 3},    {ElementType::kC64, 3},  {ElementType::kF8E4M3FN, 2},
-                                       {ElementType::kF8E5M2, 1}, {ElementType::kS4, 1},   {ElementType::kU4, 1}};
+constexpr Weighted kWeightedTypes[] = {
+    {ElementType::kF32, 34}, {ElementType::kS32, 12}, {ElementType::kPred, 7},     {ElementType::kBF16, 8},
+    {ElementType::kF16, 8},  {ElementType::kU32, 6},  {ElementType::kS8, 5},       {ElementType::kU8, 5},
+    {ElementType::kS64, 4},  {ElementType::kU64, 2},  {ElementType::kS16, 2},      {ElementType::kU16, 2},
+    {ElementType::kF64, 3},  {ElementType::kC64, 3},  {ElementType::kF8E4M3FN, 2}, {ElementType::kF8E5M2, 1},
+    {ElementType::kS4, 1},   {ElementType::kU4, 1},   {ElementType::kC128, 1}};
+// Of which programs have few values, if any.
+constexpr ElementType kRareTypes[] = {
+    ElementType::kF8E4M3B11FNUZ, ElementType::kF8E5M2FNUZ, ElementType::kF8E4M3FNUZ, ElementType::kF8E4M3,
+    ElementType::kF8E3M4,        ElementType::kF4E2M1FN,   ElementType::kS2,         ElementType::kU2};
 constexpr int64_t kSizes[] = {1, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 65, 100, 128, 129, 257};
 
 }  // namespace
@@ -43,6 +48,7 @@ GraphMaker::GraphMaker(Module& module, uint64_t seed, const RandomGraphOptions& 
 }
 
 ElementType GraphMaker::RandomType() {
+  if (random_.Chance(3)) return kRareTypes[random_.Below(std::ssize(kRareTypes))];
   int64_t total = 0;
   for (const Weighted& w : kWeightedTypes) total += w.weight;
   int64_t at = random_.Below(total);
@@ -275,8 +281,10 @@ Opcode GraphMaker::ReducingOpcode(ElementType type) {
 Instruction* GraphMaker::Identity(Opcode opcode, ElementType type) {
   double infinity = std::numeric_limits<double>::infinity();
   bool unsigned_type = IsUnsigned(type) || type == ElementType::kPred;
-  // f8e4m3fn and the integers have no infinity: ScalarLiteral saturates, or gives a NaN that nobody wants.
-  double largest = type == ElementType::kF8E4M3FN ? 448 : infinity;
+  // Some narrow floats and the integers have no infinity: ScalarLiteral saturates, or gives a NaN that nobody wants.
+  double largest = infinity;
+  if (const MiniFloat* format = FindMiniFloat(type); format != nullptr && !format->has_inf())
+    largest = DecodeMiniFloat(format->max_finite(), *format);
   if (opcode == Opcode::kMaximum) return Constant(type, unsigned_type ? 0 : -largest);
   if (opcode == Opcode::kMinimum) return Constant(type, largest);
   return Constant(type, opcode == Opcode::kMultiply || opcode == Opcode::kAnd ? 1 : 0);
@@ -317,7 +325,16 @@ void GraphMaker::MakeOne() {
                                     {&GraphMaker::SortByKeys, 2},
                                     {&GraphMaker::BatchedPlaces, 3},
                                     {&GraphMaker::MapOfMany, 2},
-                                    {&GraphMaker::ManyDimensions, 4}};
+                                    {&GraphMaker::ManyDimensions, 4},
+                                    {&GraphMaker::StackedLoop, 3},
+                                    {&GraphMaker::TupleState, 3},
+                                    {&GraphMaker::UpdatesOfItself, 3},
+                                    {&GraphMaker::Overwriting, 3},
+                                    {&GraphMaker::BitsApart, 3},
+                                    {&GraphMaker::FromInitialValue, 2},
+                                    {&GraphMaker::SortOfAnyNumber, 2},
+                                    {&GraphMaker::RaggedProduct, 1},
+                                    {&GraphMaker::Fused, 2}};
   int64_t total = 0;
   for (const Row& row : kMakers) total += row.weight;
   // What devices say to each other, where there are some; else now and then, as what it means on one.

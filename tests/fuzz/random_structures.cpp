@@ -209,6 +209,25 @@ Instruction* GraphMaker::Transform() {
   return PlainZero(Add(Opcode::kFft, {a}, attributes));
 }
 
+GraphMaker::Ops GraphMaker::Inside(Computation* computation, const Ops& values,
+                                   const std::vector<const Shape*>& results) {
+  Computation* outer = std::exchange(c_, computation);
+  Ops pool = std::exchange(pool_, values), out;
+  ++depth_;
+  for (int64_t i = random_.Between(1, 3); i > 0; --i) MakeOne();
+  for (const Shape* shape : results) {
+    Instruction* last = pool_.back();
+    const bool fits = std::ranges::equal(last->shape().dims(), shape->dims()) && !last->shape().IsDynamic();
+    Instruction* made =
+        fits && out.empty() ? As(last, shape->element_type()) : Like(shape->element_type(), shape->dims());
+    out.push_back(made == nullptr ? Filled(*shape, 0) : made);
+  }
+  --depth_;
+  pool_ = std::move(pool);
+  c_ = outer;
+  return out;
+}
+
 // Loops and branches in one another, whose bodies are made of everything else.
 Instruction* GraphMaker::Nest() {
   if (depth_ >= 3) return nullptr;
@@ -217,21 +236,11 @@ Instruction* GraphMaker::Nest() {
   const Shape carried = a->shape();
   // Devices may take different branches, in which none may wait for the others.
   const bool branches = random_.Chance(50);
-  auto body = [&](Computation* computation, Instruction* value, int operations) {
+  auto body = [&](Computation* computation, Instruction* value) {
     branches_ += branches ? 1 : 0;
-    Computation* outer = std::exchange(c_, computation);
-    Ops pool = std::exchange(pool_, Ops{value});
-    ++depth_;
-    for (int i = 0; i < operations; ++i) MakeOne();
-    Instruction* last = pool_.back();
-    Instruction* out = std::ranges::equal(last->shape().dims(), carried.dims()) && !last->shape().IsDynamic()
-                           ? As(last, carried.element_type())
-                           : Like(carried.element_type(), carried.dims());
-    --depth_;
+    const Ops made = Inside(computation, {value}, {&carried});
     branches_ -= branches ? 1 : 0;
-    pool_ = std::move(pool);
-    c_ = outer;
-    return out == nullptr ? value : out;
+    return made[0];
   };
   if (branches) {
     Instruction* index = ScalarInteger();
@@ -241,7 +250,7 @@ Instruction* GraphMaker::Nest() {
     for (int64_t i = random_.Between(1, 3); i > 0; --i) {
       Computation* branch = module_.AddComputation("nested_branch");
       Instruction* p = AddParameter(*branch, 0, carried);
-      branch->set_root(body(branch, p, static_cast<int>(random_.Between(1, 3))));
+      branch->set_root(body(branch, p));
       called.push_back(branch);
       operands.push_back(a);
     }
@@ -259,7 +268,7 @@ Instruction* GraphMaker::Nest() {
   Computation* turn = module_.AddComputation("nested_turn");
   p = AddParameter(*turn, 0, shape);
   Instruction* i = *AddGetTupleElement(*turn, p, 0);
-  Instruction* x = body(turn, *AddGetTupleElement(*turn, p, 1), static_cast<int>(random_.Between(1, 3)));
+  Instruction* x = body(turn, *AddGetTupleElement(*turn, p, 1));
   i = *AddInferred(*turn, Opcode::kAdd, {i, AddScalarConstant(*turn, ElementType::kS32, 1)});
   turn->set_root(*AddTuple(*turn, {i, x}));
   Instruction* made = Add(Opcode::kWhile, {*state}, WhileAttributes{}, {condition, turn});

@@ -51,9 +51,10 @@ class Rows {
         at = at->operand(0);
         continue;
       }
+      // A row may also be made of nothing, as a constant is.
+      if (out.updates.empty() || at->opcode() != Opcode::kDynamicSlice) return std::nullopt;
       const std::optional<std::size_t> source = Loop::ElementOf(*at->operand(0));
-      if (out.updates.empty() || at->opcode() != Opcode::kDynamicSlice || !source || *source == n ||
-          !loop_.IsInvariant(*source) || at->operand(0)->shape() != put->shape() ||
+      if (!source || *source == n || !loop_.IsInvariant(*source) || at->operand(0)->shape() != put->shape() ||
           !IsRowOfTurn(*at, 1, at->attr<DynamicSliceAttributes>().slice_sizes, turn_))
         return std::nullopt;
       out.source = *source;
