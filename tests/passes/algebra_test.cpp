@@ -43,6 +43,21 @@ TEST(AlgebraicSimplifier, NegativeZeroIsNeutral) {
   EXPECT_EQ(Simplified(body), "negate f32[4](p0)");
 }
 
+TEST(AlgebraicSimplifier, ANumberForEachBatchIsMultiplied) {
+  EXPECT_EQ(Simplified("m = f32[4] parameter(0)\n w = f32[3,4,5] parameter(1)\n ROOT r = f32[4,3,5] dot(m, w), "
+                       "lhs_batch_dims={0}, rhs_batch_dims={1}"),
+            "multiply f32[4,3,5](broadcast{0} f32[4,3,5](p0), broadcast{1,0,2} f32[4,3,5](p1))");
+  EXPECT_EQ(Simplified("s = s32[] parameter(0)\n x = s32[3,5] parameter(1)\n ROOT r = s32[3,5] dot(x, s)"),
+            "multiply s32[3,5](p1, broadcast{} s32[3,5](p0))");
+  // An outer product has kernels of its own; what is contracted is a sum.
+  EXPECT_EQ(Simplified("x = f32[3] parameter(0)\n y = f32[4] parameter(1)\n ROOT r = f32[3,4] dot(x, y)").substr(0, 3),
+            "dot");
+  EXPECT_EQ(Simplified("x = f32[3,1] parameter(0)\n y = f32[3,1] parameter(1)\n ROOT r = f32[3] dot(x, y), "
+                       "lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={1}, rhs_contracting_dims={1}")
+                .substr(0, 3),
+            "dot");
+}
+
 TEST(AlgebraicSimplifier, DivisionByPowersOfTwo) {
   EXPECT_EQ(WithConstant("f32", "divide", "8"), "multiply f32[4](p0, broadcast{} f32[4](f32[](0.125)))");
   EXPECT_EQ(WithConstant("f32", "divide", "-0.5"), "multiply f32[4](p0, broadcast{} f32[4](f32[](-2)))");

@@ -10,5 +10,6 @@ namespace krafla {
 Instruction* SimplifyArithmetic(Instruction* i);  // add, subtract, multiply, divide, remainder, power, min, max, ...
 Instruction* SimplifyLogic(Instruction* i);       // and, or, xor, not, shifts, compare, select
 Instruction* SimplifyConversion(Instruction* i);  // convert, bitcast-convert, reduce-precision, complex, sizes
+Instruction* SimplifyProduct(Instruction* i);     // dot
 
 }  // namespace krafla

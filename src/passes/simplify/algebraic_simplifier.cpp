@@ -77,6 +77,7 @@ Instruction* SimplifyAlgebra(Instruction* i) {
   if (Instruction* with = SimplifyArithmetic(i)) return with;
   if (Instruction* with = SimplifyLogic(i)) return with;
   if (Instruction* with = SimplifyConversion(i)) return with;
+  if (Instruction* with = SimplifyProduct(i)) return with;
   return HoistView(i);
 }
 
