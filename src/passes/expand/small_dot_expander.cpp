@@ -8,8 +8,8 @@
 #include <algorithm>
 
 #include "ir/dims.h"
+#include "passes/dot_sides.h"
 #include "passes/passes.h"
-#include "passes/rewrite.h"
 #include "passes/simplify/scalar_facts.h"
 
 namespace krafla {
@@ -55,14 +55,10 @@ Dims DimsOfProducts(const Side& lhs, const Side& rhs) {
   return out;
 }
 
-// A side over the dimensions of both; `free_at`: where its own begin there.
 Instruction* OverAll(Rewriter& rewrite, const Side& side, const Dims& all, int64_t free_at) {
-  Dims mapping(static_cast<std::size_t>(side.x->shape().rank()), 0);
-  int64_t at = 0;
-  for (int64_t d : side.contracting) mapping[static_cast<std::size_t>(d)] = at++;
-  for (int64_t d : side.batch) mapping[static_cast<std::size_t>(d)] = at++;
-  for (int64_t d : side.free) mapping[static_cast<std::size_t>(d)] = free_at++;
-  return rewrite.Broadcast(side.x, all, mapping);
+  Dims shared = side.contracting;
+  for (int64_t d : side.batch) shared.push_back(d);
+  return OverProducts(rewrite, side.x, shared, all, free_at);
 }
 
 Result<Instruction*> MultiplyElements(Instruction* i) {

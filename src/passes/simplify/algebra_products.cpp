@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ir/dims.h"
-#include "passes/rewrite.h"
+#include "passes/dot_sides.h"
 #include "passes/simplify/algebra.h"
 
 namespace krafla {
@@ -21,17 +20,9 @@ Instruction* SimplifyProduct(Instruction* i) {
   if (x->shape().element_count() != batches && y->shape().element_count() != batches) return nullptr;
 
   Rewriter rewrite(*i);
-  int64_t free_at = a.lhs_batch.ssize();  // where a side's own dimensions begin in the result
-  const auto over_result = [&](Instruction* side, const Dims& batch) {
-    Dims mapping(static_cast<std::size_t>(side->shape().rank()), 0);
-    int64_t at = 0;
-    for (int64_t d : batch) mapping[static_cast<std::size_t>(d)] = at++;
-    for (int64_t d = 0; d < side->shape().rank(); ++d)
-      if (!Contains(batch, d)) mapping[static_cast<std::size_t>(d)] = free_at++;
-    return rewrite.Broadcast(side, i->shape().dims(), mapping);
-  };
-  Instruction* left = over_result(x, a.lhs_batch);
-  return rewrite.Binary(Opcode::kMultiply, left, over_result(y, a.rhs_batch));
+  const Dims& all = i->shape().dims();
+  Instruction* left = OverProducts(rewrite, x, a.lhs_batch, all, a.lhs_batch.ssize());
+  return rewrite.Binary(Opcode::kMultiply, left, OverProducts(rewrite, y, a.rhs_batch, all, x->shape().rank()));
 }
 
 }  // namespace krafla

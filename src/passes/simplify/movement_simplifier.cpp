@@ -3,6 +3,7 @@
 // reverse, slice, pad and concatenate collapse, those that move nothing go. Results keep every bit.
 #include "passes/simplify/movement.h"
 
+#include "ir/dims.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -211,16 +212,16 @@ Instruction* TransposeOfReduction(Instruction* i) {
   if (reduce->operand_count() != 2 || reduce->users().size() != 1) return nullptr;
   Instruction* x = reduce->operand(0);
   const Dims& reduced = reduce->attr<DimensionsAttributes>().dimensions;
-  const auto is_reduced = [&](int64_t d) { return std::ranges::find(reduced, d) != reduced.end(); };
   Dims kept;
   for (int64_t d = 0; d < x->shape().rank(); ++d)
-    if (!is_reduced(d)) kept.push_back(d);
+    if (!Contains(reduced, d)) kept.push_back(d);
   for (Instruction* user : x->users()) {
     if (user->opcode() != Opcode::kTranspose || !IsStatic(*x)) continue;
     const Dims permutation = user->attr<DimensionsAttributes>().dimensions;
     Dims order, dimensions, sources;
     for (std::size_t d = 0; d < permutation.size(); ++d) {
-      if (is_reduced(permutation[d])) dimensions.push_back(static_cast<int64_t>(d)), sources.push_back(permutation[d]);
+      if (Contains(reduced, permutation[d]))
+        dimensions.push_back(static_cast<int64_t>(d)), sources.push_back(permutation[d]);
       else order.push_back(permutation[d]);
     }
     Dims wanted;
