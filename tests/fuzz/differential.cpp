@@ -197,19 +197,25 @@ Result<Differential::Results> Differential::Run(Backend& backend, const Module& 
     }
   const double begin = ProcessorSeconds();
   const int64_t bytes = PeakBytes();
-  // `compiled`: the instructions that the passes leave, as of calls that they copy.
-  auto check_cost = [&](int64_t compiled) {
+  // `compiled`: the instructions that the passes leave, as of calls that they copy. `compile`: once more, whose time
+  // counts where it is less, as processes side by side take each other's caches.
+  auto check_cost = [&](int64_t compiled, auto&& compile) {
     // A driver's compiler is not ours to bound.
     if (!backend.client->device().runs_on_host_threads) return;
     const CompileBudget budget;
     const auto n = static_cast<double>(instructions);
-    const double seconds = ProcessorSeconds() - begin;
+    double seconds = ProcessorSeconds() - begin;
     const int64_t grown = PeakBytes() - bytes;
-    const double allowed = budget.seconds + n * budget.seconds_per_instruction +
-                           static_cast<double>(compiled) * budget.seconds_per_compiled_instruction;
+    const double allowed = budget_factor_ * (budget.seconds + n * budget.seconds_per_instruction +
+                                             static_cast<double>(compiled) * budget.seconds_per_compiled_instruction);
+    for (int again = 0; again < 2 && seconds > allowed; ++again) {
+      const double start = ProcessorSeconds();
+      compile();
+      seconds = std::min(seconds, ProcessorSeconds() - start);
+    }
     if (compiled > budget.compiled_instructions + instructions * budget.compiled_per_instruction)
       costly = Format("{} instructions became {}", instructions, compiled);
-    else if (seconds > budget_factor_ * allowed)
+    else if (seconds > allowed)
       costly = Format("compiling {} instructions, which became {}, took {} s of processor time", instructions, compiled,
                       seconds);
     else if (static_cast<double>(grown) >
@@ -219,8 +225,9 @@ Result<Differential::Results> Differential::Run(Backend& backend, const Module& 
   };
   Results out;
   if (devices == 1) {
-    KRAFLA_ASSIGN(auto executable, backend.client->Compile(module.Clone(), backend.options));
-    check_cost(executable->report().instructions);
+    auto compile = [&] { return backend.client->Compile(module.Clone(), backend.options); };
+    KRAFLA_ASSIGN(auto executable, compile());
+    check_cost(executable->report().instructions, compile);
     std::vector<const Literal*> pointers;
     for (const Literal& a : arguments) pointers.push_back(&a);
     KRAFLA_ASSIGN(auto results, executable->Run(pointers));
@@ -228,8 +235,9 @@ Result<Differential::Results> Differential::Run(Backend& backend, const Module& 
     return out;
   }
   DeviceGroup group(backend.client);
-  KRAFLA_ASSIGN(auto executable, group.Compile(module.Clone(), backend.options));
-  check_cost(executable->report().instructions);
+  auto compile = [&] { return group.Compile(module.Clone(), backend.options); };
+  KRAFLA_ASSIGN(auto executable, compile());
+  check_cost(executable->report().instructions, compile);
   for (int64_t d = 0; d < devices; ++d) {
     std::vector<Literal> own = d == 0 ? arguments : MakeArguments(module, static_cast<uint64_t>(d) + 1000);
     std::vector<const Literal*> pointers;
