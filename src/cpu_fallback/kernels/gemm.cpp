@@ -34,6 +34,8 @@ struct GemmTile {
 using WidenRowsFn = void (*)(const void* from, int64_t stride, int64_t rows, int64_t count, float* to);
 constexpr int64_t kGemmDepth = 256;  // of a panel, along k
 constexpr int64_t kRoundedDepth = 8;
+// Of columns so few that each element of the left side is used in one tile alone.
+constexpr int64_t kNarrowVectors = 2;
 }  // namespace krafla::cpu
 #endif
 
@@ -353,6 +355,13 @@ Gemm::Gemm(const GemmProblem& problem, int threads) : problem_(problem), batches
   rows_ = std::min<int64_t>(RoundUp(problem.m, kGemmRows), 384);
   columns_ = std::min<int64_t>(RoundUp(problem.n, step), RoundUp(384 * 4 / width, step));
   auto tasks = [&] { return batches_ * CeilDiv(problem_.m, rows_) * CeilDiv(problem_.n, columns_); };
+  const bool reads_rows =
+      problem.lhs_type == problem.accumulate_type ||
+      (IsIntegral(problem.lhs_type) && IsIntegral(problem.accumulate_type) && StorageBytes(problem.lhs_type) == width);
+  const int64_t lanes = FindPointerTile(problem.accumulate_type).lanes, vectors = CeilDiv(problem.n, lanes);
+  if (reads_rows && vectors <= kNarrowVectors && problem.lhs_k_stride != 0 &&
+      (problem.lhs_k_stride == 1 || problem.lhs_m_stride == 1))
+    narrow_vectors_ = vectors;
   const double flops = 2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n) *
                        static_cast<double>(problem.k) * static_cast<double>(batches_);
   if (threads > 1 && flops > 2e6) {
@@ -362,6 +371,20 @@ Gemm::Gemm(const GemmProblem& problem, int threads) : problem_(problem), batches
   const int64_t depth = std::min(problem.k, kGemmDepth);
   worker_bytes_ = RoundUp(rows_ * depth * width, 64) + RoundUp(columns_ * depth * width, 64) + kStagingBytes;
   scratch_bytes_ = worker_bytes_ * threads;
+}
+
+void Gemm::RunNarrow(const PointerTile& tile, const std::byte* lhs, const std::byte* packed_rhs, int64_t depth,
+                     int64_t rows, std::byte* to, bool add) const {
+  const GemmProblem& p = problem_;
+  const int width = StorageBytes(p.accumulate_type);
+  RowSegment segment{.rows = {}, .stride = p.lhs_k_stride, .number = 0};
+  for (int64_t i = 0; i < rows; i += kPointerRows, to += kPointerRows * p.result_m_stride * width) {
+    const int64_t count = std::min(kPointerRows, rows - i);
+    // Tiles read rows that they do not store.
+    for (int64_t r = 0; r < kPointerRows; ++r)
+      segment.rows[r] = lhs + (i + std::min(r, count - 1)) * p.lhs_m_stride * width;
+    tile.run({&segment, 1}, depth, packed_rhs, narrow_vectors_, count, p.n, to, p.result_m_stride, add);
+  }
 }
 
 void Gemm::Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, ThreadPool& pool,
@@ -392,10 +415,17 @@ void Gemm::Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, Th
       const std::byte* c = rhs + (BatchOffset(b, p.batch, p.rhs_batch_strides) + j * p.rhs_n_stride) * rhs_width;
       for (int64_t k = 0; k < p.k; k += kGemmDepth) {
         const int64_t depth = std::min(kGemmDepth, p.k - k);
-        Pack({a + k * p.lhs_k_stride * lhs_width, p.lhs_type, p.lhs_m_stride, p.lhs_k_stride}, type, rows, depth,
-             kGemmRows, packed_lhs, staging);
-        Pack({c + k * p.rhs_k_stride * rhs_width, p.rhs_type, p.rhs_n_stride, p.rhs_k_stride}, type, columns, depth,
-             tile.column_step, packed_rhs, staging);
+        const std::byte* rows_from = a + k * p.lhs_k_stride * lhs_width;
+        const Operand rhs_panel{c + k * p.rhs_k_stride * rhs_width, p.rhs_type, p.rhs_n_stride, p.rhs_k_stride};
+        if (narrow_vectors_ > 0) {
+          const PointerTile narrow = FindPointerTile(type);
+          Pack(rhs_panel, type, columns, depth, narrow_vectors_ * narrow.lanes, packed_rhs, staging);
+          RunNarrow(narrow, rows_from, packed_rhs, depth, rows, to, k > 0);
+          continue;
+        }
+        Pack({rows_from, p.lhs_type, p.lhs_m_stride, p.lhs_k_stride}, type, rows, depth, kGemmRows, packed_lhs,
+             staging);
+        Pack(rhs_panel, type, columns, depth, tile.column_step, packed_rhs, staging);
         tile.run(packed_lhs, packed_rhs, depth, rows, columns, to, p.result_m_stride, k > 0);
       }
     }

@@ -70,8 +70,13 @@ class Gemm {
   void Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, ThreadPool& pool, std::byte* scratch) const;
 
  private:
+  // The left side's rows where they lie: of few columns, packing them takes longer than the product.
+  void RunNarrow(const PointerTile& tile, const std::byte* lhs, const std::byte* packed_rhs, int64_t depth,
+                 int64_t rows, std::byte* to, bool add) const;
+
   GemmProblem problem_;
   int64_t batches_ = 1;
+  int64_t narrow_vectors_ = 0;      // of columns, where the left side is not packed
   int64_t rows_ = 1, columns_ = 1;  // of a task
   int64_t scratch_bytes_ = 0, worker_bytes_ = 0;
 };
