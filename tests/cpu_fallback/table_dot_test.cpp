@@ -74,7 +74,7 @@ class TableDotProduct {
       placed[At((block * places + k % places) * kTableRows + row % kTableRows)] = vector_[At(k)];
     }
     std::vector<float> sums(static_cast<std::size_t>(c_.columns + 1), 0.5f);
-    TableDotTurn turn{.table = table_.data(),
+    WeightRows turn{.table = table_.data(),
                       .codes = codes_.data(),
                       .stride = stride_,
                       .rows = c_.rows,

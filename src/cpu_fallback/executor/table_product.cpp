@@ -18,6 +18,7 @@ namespace {
 constexpr int64_t kMostTableLines = 4096, kLeastTableLines = 128;
 // Places of the depth of a group: of fewer it takes as long to make a table as to make the weights one by one.
 constexpr int64_t kLeastTableGroup = 32;
+constexpr int64_t kLeastByteGroup = 16;  // of fewer, spreading the scales takes as long
 
 std::optional<TableForm> FormOf(CodeForm::Kind kind) {
   if (kind == CodeForm::Kind::kColumnPairs) return TableForm::kColumnPairs;
@@ -47,6 +48,7 @@ std::optional<TableProduct> TableProduct::Make(const plan::DotKernel& kernel, co
   const CodeForm::Kind kind = codes->form.kind;
   if (!(kind == CodeForm::Kind::kLineBytes   ? out.MakeLinesOfBytes(*weights)
         : kind == CodeForm::Kind::kLinePairs ? out.MakeLines(*weights)
+        : kind == CodeForm::Kind::kBytes     ? out.MakeColumnsOfBytes(*weights)
                                              : out.MakeRows(*weights)))
     return std::nullopt;
   for (std::size_t c = 0; c < out.table_.size(); ++c)
@@ -64,10 +66,13 @@ bool TableProduct::MakeRows(const QuantisedWeights& weights) {
   form_ = *form;
   if (!PlaceFactors(weights)) return false;
   dot_ = FindTableDot(scales_->type(), kind_, form_);
-  // Turns begin with a group, of which they have some whole ones or a part of one.
-  const int64_t rows_of_group = group_ / PlacesOfRow(form_);
-  if (rows_of_group < turn_) turn_ = turn_ / rows_of_group * rows_of_group;
+  SetTurn(group_ / PlacesOfRow(form_), kTableTurn);
   return dot_ != nullptr;
+}
+
+// Turns begin with a group, of which they have some whole ones or a part of one.
+void TableProduct::SetTurn(int64_t rows_of_group, int64_t most) {
+  turn_ = rows_of_group < most ? most / rows_of_group * rows_of_group : most;
 }
 
 bool TableProduct::MakeLines(const QuantisedWeights& weights) {
@@ -91,6 +96,17 @@ bool TableProduct::MakeLinesOfBytes(const QuantisedWeights& weights) {
   }
   bytes_dot_ = FindByteLines(has_scales ? line_scales_->type : ElementType::kF32);
   return bytes_dot_ != nullptr;
+}
+
+bool TableProduct::MakeColumnsOfBytes(const QuantisedWeights& weights) {
+  const bool is_signed = codes_.form.flip == 0x80 && codes_.form.zero == 0x80;
+  if (!is_signed || !weights.zeros.results.empty() || !weights.integer_zeros.results.empty() ||
+      !weights.IsMade(QuantisedWeights::Made::kProducts, ElementType::kBF16))
+    return false;
+  if (group_ < kLeastByteGroup || group_ % kByteRows != 0 || !PlaceFactors(weights)) return false;
+  columns_dot_ = FindByteColumns(scales_->type());
+  SetTurn(group_, kByteTurn);
+  return columns_dot_ != nullptr;
 }
 
 bool TableProduct::PlaceFactors(const QuantisedWeights& weights) {
@@ -163,12 +179,12 @@ void TableProduct::AddRows(const Task& task, float* sums) const {
   const GemmProblem& p = problem_;
   const int64_t places = PlacesOfRow(form_);
   const std::byte* codes = CodesOf(task) + codes_.form.BytesOf(task.begin);
-  TableDotTurn turn{.table = table_.data(),
-                    .stride = codes_.stride,
-                    .columns = task.count,
-                    .group = group_,
-                    .scales_stride = scales_->stride(),
-                    .sums = sums};
+  WeightRows turn{.table = table_.data(),
+                  .stride = codes_.stride,
+                  .columns = task.count,
+                  .group = group_,
+                  .scales_stride = scales_->stride(),
+                  .sums = sums};
   const int64_t rows = p.k / places, rows_of_group = group_ / places;
   for (int64_t row = 0, next = 0; row < rows; row = next) {
     // A turn is of whole groups, or of one.
@@ -185,7 +201,8 @@ void TableProduct::AddRows(const Task& task, float* sums) const {
           zeros_->Of(task.bindings, task.scratch + zeros_offset_, task.batch, group, task.begin));
       turn.zeros_stride = zeros_->stride();
     }
-    dot_(turn);
+    if (columns_dot_ != nullptr) columns_dot_(turn);
+    else dot_(turn);
   }
 }
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of a vector of bf16 with weights of four bits that are rounded to bf16 (kernels/table_dot.h): the numbers
-// that the program says, without an operation for each. And with lines of bytes along the depth (kernels/byte_lines.h).
+// that the program says, without an operation for each. And with bytes, in lines along the depth
+// (kernels/byte_lines.h) or in rows (kernels/byte_columns.h).
 #pragma once
 
 #include <array>
 #include <optional>
 
 #include "cpu_fallback/executor/group_factors.h"
+#include "cpu_fallback/kernels/byte_columns.h"
 #include "cpu_fallback/kernels/byte_lines.h"
 #include "cpu_fallback/kernels/table_dot.h"
 #include "plan/kernel_plan.h"
@@ -35,6 +37,8 @@ class TableProduct {
   bool MakeRows(const QuantisedWeights& weights);
   bool MakeLines(const QuantisedWeights& weights);
   bool MakeLinesOfBytes(const QuantisedWeights& weights);
+  bool MakeColumnsOfBytes(const QuantisedWeights& weights);
+  void SetTurn(int64_t rows_of_group, int64_t most);
   bool PlaceFactors(const QuantisedWeights& weights);
   void PlaceScratch(int threads);
   void PlaceVector(const std::byte* vector, int64_t batch, std::byte* scratch) const;
@@ -56,6 +60,7 @@ class TableProduct {
   TableDotFn dot_ = nullptr;
   TableLinesFn lines_dot_ = nullptr;
   ByteLinesFn bytes_dot_ = nullptr;
+  ByteColumnsFn columns_dot_ = nullptr;
   int64_t turn_ = kTableTurn;  // rows of memory
   int64_t most_lines_ = 1;     // of a task
   // Of the scratch, which begins with the vector.

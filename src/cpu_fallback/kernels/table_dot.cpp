@@ -23,12 +23,14 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "cpu_fallback/kernels/weight_rows-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_AVX3_ZEN4
 
-constexpr int64_t kLineBytes = 64, kParts = 8, kBlocks = 4;
+constexpr int64_t kParts = 8, kBlocks = 4;
 constexpr int64_t kTableBytes = kTablePlaces / 2;  // of a line along the depth
 constexpr int64_t ColumnsOfLine(TableForm form) {
   return form == TableForm::kColumnPairs ? 2 * kLineBytes : form == TableForm::kWords ? kLineBytes / 4 : kLineBytes;
@@ -134,7 +136,7 @@ HWY_INLINE __m512 SumLanes(const __m512 (&v)[4]) {
 
 // Of vector `part` of all rows, for the four codes in 16 bits, block by block.
 template <WeightForm kWeights, TableForm kForm>
-HWY_INLINE __m512 SumsOfPart(const TableDotTurn& t, const TableScratch& s, int64_t part) {
+HWY_INLINE __m512 SumsOfPart(const WeightRows& t, const TableScratch& s, int64_t part) {
   constexpr int64_t kColumns = ColumnsOfLine(kForm), kTables = TablesOfPart(kForm), kPlaces = PlacesOfRow(kForm);
   const __m512i table = _mm512_loadu_si512(t.table);
   const __m512i code = _mm512_set1_epi16(15), block = BlockNumbers();
@@ -178,20 +180,6 @@ HWY_INLINE void AddToColumns(__m512 part_sums, int64_t part, float* sums) {
   }
 }
 
-// Sixteen scales.
-template <ElementType kType>
-HWY_INLINE __m512 LoadScales(const std::byte* from) {
-  if constexpr (kType == ElementType::kF32) return _mm512_loadu_ps(from);
-  const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-  if constexpr (kType == ElementType::kF16) return _mm512_cvtph_ps(bits);
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
-}
-
-// The first `count` bytes, at most those of a line, and zeros behind them.
-HWY_INLINE __m512i LoadLine(const std::byte* from, int64_t count) {
-  const __mmask64 mask = count >= kLineBytes ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
-  return _mm512_maskz_loadu_epi8(mask, from);
-}
 template <ElementType kType>
 HWY_INLINE void WidenScales(const std::byte* from, int64_t count, float* to) {
   constexpr int64_t kWidth = kType == ElementType::kF32 ? 4 : 2, kLanes = 16;
@@ -212,7 +200,7 @@ HWY_INLINE void WidenScales(const std::byte* from, int64_t count, float* to) {
 class TableFetch {
  public:
   static constexpr int64_t kLines = 8;
-  HWY_INLINE TableFetch(const TableDotTurn& t, int64_t line, int64_t lines) {
+  HWY_INLINE TableFetch(const WeightRows& t, int64_t line, int64_t lines) {
     const int64_t begin = line / kLines * kLines, end = std::min(begin + kLines, lines);
     const bool is_last = end == lines;
     from_ = is_last ? t.next : t.codes + end * kLineBytes, stride_ = t.stride;
@@ -232,7 +220,7 @@ class TableFetch {
 };
 
 // The zero points of a line's columns; whether all differences from them are numbers of bf16, and they are floats.
-HWY_INLINE bool LoadZeros(const TableDotTurn& t, int64_t groups, int64_t column, int64_t columns, int64_t line_columns,
+HWY_INLINE bool LoadZeros(const WeightRows& t, int64_t groups, int64_t column, int64_t columns, int64_t line_columns,
                           TableScratch& s) {
   constexpr int64_t kMostInBf16 = 256;
   int64_t most_code = 0, most_zero = 0;
@@ -250,7 +238,7 @@ HWY_INLINE bool LoadZeros(const TableDotTurn& t, int64_t groups, int64_t column,
 }
 
 template <WeightForm kWeights, TableForm kForm>
-void AddParts(const TableDotTurn& t, TableScratch& scratch, TableFetch& fetch) {
+void AddParts(const WeightRows& t, TableScratch& scratch, TableFetch& fetch) {
   std::fill_n(scratch.sums, ColumnsOfLine(kForm), 0.0f);
   for (int64_t part = 0; part < kParts; ++part) {
     fetch.Some();
@@ -259,7 +247,7 @@ void AddParts(const TableDotTurn& t, TableScratch& scratch, TableFetch& fetch) {
 }
 
 template <ElementType kType, bool kDivides, TableForm kForm>
-void DotByTables(const TableDotTurn& t) {
+void DotByTables(const WeightRows& t) {
   constexpr int64_t kWidth = kType == ElementType::kF32 ? 4 : 2, kColumns = ColumnsOfLine(kForm);
   using Zeros = WeightForm::Zeros;
   const int64_t groups = CeilDiv(t.rows * PlacesOfRow(kForm), t.group), lines = CeilDiv(t.columns, kColumns);

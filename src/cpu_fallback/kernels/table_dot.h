@@ -9,11 +9,13 @@
 #include <cstdint>
 
 #include "cpu_fallback/kernels/weight_lines.h"
+#include "cpu_fallback/kernels/weight_rows.h"
 #include "krafla/element_type.h"
 
 namespace krafla::cpu {
 
-// Rows of memory that are read together, and those of a turn at the most.
+// Rows of memory that are read together, and those of a turn at the most: there is a multiple of the first. The vector
+// has, for each kTableRows rows of memory, the first places of these rows, then the second ones and so on.
 inline constexpr int64_t kTableRows = 8, kTableTurn = 128;
 
 // What two codes of a byte are, the first one in its lower half: two columns, the even one first, or two places of the
@@ -28,28 +30,8 @@ constexpr int64_t PlacesOfRow(TableForm form) {
 // bf16(bf16(table[code] - zero) / scale), where there may be no zeros.
 enum class TableKind : uint8_t { kProducts, kDifferences, kQuotients };
 
-// sums[j] += sum over the places of the depth of vector[k] * weight[k, j]. The vector has, for each kTableRows rows of
-// memory, the first places of these rows, then the second ones and so on.
-struct TableDotTurn {
-  const int32_t* table = nullptr;  // sixteen numbers of bytes
-  const std::byte* codes = nullptr;
-  int64_t stride = 0;  // bytes
-  // Rows of memory, a multiple of kTableRows and at most kTableTurn. Of two columns a byte there are even columns.
-  int64_t rows = 0, columns = 0;
-  // Places of the depth, of a multiple of kTableRows rows. The first row begins a group, or all rows are of one.
-  int64_t group = 0;
-  // The codes that are read after these, so many rows: they are fetched meanwhile.
-  const std::byte* next = nullptr;
-  int64_t next_rows = 0;
-  const std::byte* scales = nullptr;
-  int64_t scales_stride = 0;  // elements, from group to group
-  const int32_t* zeros = nullptr;
-  int64_t zeros_stride = 0;
-  const uint16_t* vector = nullptr;  // bf16
-  float* sums = nullptr;
-};
 // For scales of a type: f32, f16 or bf16. Null where there is none, or the processor has no products of bf16.
-using TableDotFn = void (*)(const TableDotTurn& turn);
+using TableDotFn = void (*)(const WeightRows& turn);
 TableDotFn FindTableDot(ElementType scales, TableKind kind, TableForm form);
 
 // The same of lines along the depth, two places a byte, and bf16(table[code] * scale). Depth and group are multiples of
