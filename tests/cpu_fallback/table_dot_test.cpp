@@ -75,17 +75,17 @@ class TableDotProduct {
     }
     std::vector<float> sums(static_cast<std::size_t>(c_.columns + 1), 0.5f);
     WeightRows turn{.table = table_.data(),
-                      .codes = codes_.data(),
-                      .stride = stride_,
-                      .rows = c_.rows,
-                      .columns = c_.columns,
-                      .group = c_.group,
-                      .scales = reinterpret_cast<const std::byte*>(scales_.data()),
-                      .scales_stride = ScalesStride(),
-                      .zeros = c_.zero_range > 0 ? zeros_.data() : nullptr,
-                      .zeros_stride = ScalesStride(),
-                      .vector = placed.data(),
-                      .sums = sums.data()};
+                    .codes = codes_.data(),
+                    .stride = stride_,
+                    .rows = c_.rows,
+                    .columns = c_.columns,
+                    .group = c_.group,
+                    .scales = reinterpret_cast<const std::byte*>(scales_.data()),
+                    .scales_stride = ScalesStride(),
+                    .zeros = c_.zero_range > 0 ? zeros_.data() : nullptr,
+                    .zeros_stride = ScalesStride(),
+                    .vector = placed.data(),
+                    .sums = sums.data()};
     dot(turn);
     EXPECT_EQ(sums.back(), 0.5f);
     for (int64_t n = 0; n < c_.columns; ++n) {
