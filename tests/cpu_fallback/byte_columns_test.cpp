@@ -2,23 +2,16 @@
 #include "cpu_fallback/kernels/byte_columns.h"
 
 #include <gtest/gtest.h>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <random>
 #include <vector>
 
 #include "base/index.h"
+#include "bf16_numbers.h"
 
 namespace krafla::cpu {
 namespace {
-
-float NumberOfScale(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
-// To the nearest, to even.
-uint16_t RoundedToBf16(float number) {
-  const auto bits = std::bit_cast<uint32_t>(number);
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
 
 struct ColumnsCase {
   int64_t rows, columns, group;
@@ -35,8 +28,8 @@ void CheckByteColumns(const ColumnsCase& c, std::mt19937& random) {
   std::vector<uint16_t> scales(At(groups * scales_stride), 0x7fc0), vector(At(c.rows));
   for (int64_t g = 0; g < groups; ++g)
     for (int64_t n = 0; n < c.columns; ++n)
-      scales[At(g * scales_stride + n)] = RoundedToBf16((static_cast<float>(random() % 4001) - 2000) * c.unit);
-  for (uint16_t& x : vector) x = RoundedToBf16((static_cast<float>(random() % 2001) - 1000) * 0x1p-16f);
+      scales[At(g * scales_stride + n)] = NearestBf16((static_cast<float>(random() % 4001) - 2000) * c.unit);
+  for (uint16_t& x : vector) x = NearestBf16((static_cast<float>(random() % 2001) - 1000) * 0x1p-16f);
   std::vector<float> sums(At(c.columns + 1), 0.5f);
   dot({.codes = codes.data(),
        .stride = stride,
@@ -54,8 +47,8 @@ void CheckByteColumns(const ColumnsCase& c, std::mt19937& random) {
     double sum = 0.5, size = 0.5;
     for (int64_t k = 0; k < c.rows; ++k) {
       const float byte = static_cast<float>(std::to_integer<int8_t>(codes[At(k * stride + n)]));
-      const float scale = NumberOfScale(scales[At(k / c.group * scales_stride + n)]);
-      const double product = double{NumberOfScale(RoundedToBf16(byte * scale))} * double{NumberOfScale(vector[At(k)])};
+      const float scale = NumberOfBf16(scales[At(k / c.group * scales_stride + n)]);
+      const double product = double{NumberOfBf16(NearestBf16(byte * scale))} * double{NumberOfBf16(vector[At(k)])};
       sum += product, size += std::abs(product);
     }
     ASSERT_NEAR(sums[At(n)], sum, size * 0x1p-21) << c.rows << " x " << c.columns << " in " << c.group;

@@ -2,22 +2,15 @@
 #include "cpu_fallback/kernels/byte_lines.h"
 
 #include <gtest/gtest.h>
-#include <bit>
 #include <cmath>
 #include <random>
 #include <vector>
 
 #include "base/index.h"
+#include "bf16_numbers.h"
 
 namespace krafla::cpu {
 namespace {
-
-float NumberOfBf16(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
-// To the nearest, to even; of finite numbers.
-uint16_t NearestBf16(float number) {
-  const auto bits = std::bit_cast<uint32_t>(number);
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
 
 struct ByteCase {
   int64_t lines, depth, group;

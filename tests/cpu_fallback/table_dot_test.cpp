@@ -3,12 +3,12 @@
 
 #include <gtest/gtest.h>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <random>
 #include <vector>
 
 #include "base/checked_math.h"
+#include "bf16_numbers.h"
 
 namespace krafla::cpu {
 namespace {
@@ -28,13 +28,7 @@ TEST(TableDot, IsThereWhereTheProcessorHasIt) {
   EXPECT_EQ(FindTableDot(ElementType::kS8, TableKind::kProducts, TableForm::kWords), nullptr);
 }
 
-float Bf16ToFloat(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
-// To the nearest, to even; of finite numbers.
-uint16_t RoundedToBf16(float number) {
-  const auto bits = std::bit_cast<uint32_t>(number);
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-float RoundTrip(float number) { return Bf16ToFloat(RoundedToBf16(number)); }
+float RoundTrip(float number) { return NumberOfBf16(NearestBf16(number)); }
 
 // A product whose sizes, codes, scales and zero points are random.
 struct TableCase {
@@ -57,11 +51,11 @@ class TableDotProduct {
     for (int64_t g = 0; g < groups; ++g)
       for (int64_t n = 0; n < c.columns; ++n) {
         const float scale = static_cast<float>(random_() % 4000 + 1) * 0x1p-10f;
-        scales_[At(g * ScalesStride() + n)] = RoundedToBf16(random_() % 7 == 0 ? -scale : scale);
+        scales_[At(g * ScalesStride() + n)] = NearestBf16(random_() % 7 == 0 ? -scale : scale);
         zeros_[At(g * ScalesStride() + n)] = static_cast<int32_t>(random_() % (2 * c.zero_range + 1)) - c.zero_range;
       }
     vector_.resize(static_cast<std::size_t>(Depth()));
-    for (uint16_t& x : vector_) x = RoundedToBf16((static_cast<float>(random_() % 2001) - 1000) * 0x1p-9f);
+    for (uint16_t& x : vector_) x = NearestBf16((static_cast<float>(random_() % 2001) - 1000) * 0x1p-9f);
   }
 
   void Check() {
@@ -91,7 +85,7 @@ class TableDotProduct {
     for (int64_t n = 0; n < c_.columns; ++n) {
       double sum = 0.5, size = 0.5;
       for (int64_t k = 0; k < Depth(); ++k) {
-        const double product = double{Bf16ToFloat(vector_[At(k)])} * double{WeightAt(k, n)};
+        const double product = double{NumberOfBf16(vector_[At(k)])} * double{WeightAt(k, n)};
         sum += product, size += std::abs(product);
       }
       ASSERT_NEAR(sums[At(n)], sum, size * 0x1p-21) << "column " << n;
@@ -117,7 +111,7 @@ class TableDotProduct {
   }
   float WeightAt(int64_t k, int64_t n) const {
     const std::size_t factor = At(k / c_.group * ScalesStride() + n);
-    const float scale = Bf16ToFloat(scales_[factor]);
+    const float scale = NumberOfBf16(scales_[factor]);
     const int32_t zero = c_.zero_range > 0 ? zeros_[factor] : 0;
     const float code = RoundTrip(static_cast<float>(table_[At(CodeAt(k, n))] - zero));
     return RoundTrip(c_.kind == TableKind::kQuotients ? code / scale : code * scale);
@@ -169,7 +163,7 @@ TEST(TableDot, LinesAlongTheDepth) {
         // Normal numbers of f16.
         for (uint16_t& s : scales) s = static_cast<uint16_t>(0x1400 + random() % 0x2000);
         for (int64_t k = 0; k < depth; ++k) {
-          vector[at(k)] = RoundedToBf16((static_cast<float>(random() % 2001) - 1000) * 0x1p-9f);
+          vector[at(k)] = NearestBf16((static_cast<float>(random() % 2001) - 1000) * 0x1p-9f);
           placed[at(k / 32 * 32 + k % 4 * 8 + k % 32 / 4)] = vector[at(k)];
         }
         std::vector<float> sums(at(lines + 1), 0.5f);
@@ -190,7 +184,7 @@ TEST(TableDot, LinesAlongTheDepth) {
             const uint16_t half = scales[at(n * scales_stride + k / group)];
             const float scale = std::ldexp(1024.0f + static_cast<float>(half & 0x3ff), (half >> 10) - 25);
             const double product =
-                double{RoundTrip(static_cast<float>(code - 8) * scale)} * double{Bf16ToFloat(vector[at(k)])};
+                double{RoundTrip(static_cast<float>(code - 8) * scale)} * double{NumberOfBf16(vector[at(k)])};
             sum += product, size += std::abs(product);
           }
           ASSERT_NEAR(sums[at(n)], sum, size * 0x1p-20) << lines << " lines of " << depth << " in " << group;

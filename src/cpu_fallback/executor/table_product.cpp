@@ -84,10 +84,15 @@ bool TableProduct::MakeLines(const QuantisedWeights& weights) {
   return lines_dot_ != nullptr;
 }
 
+// Without zero points.
+bool TableProduct::AreSignedBytes(const QuantisedWeights& weights) const {
+  return codes_.form.flip == 0x80 && codes_.form.zero == 0x80 && weights.zeros.results.empty() &&
+         weights.integer_zeros.results.empty();
+}
+
 bool TableProduct::MakeLinesOfBytes(const QuantisedWeights& weights) {
-  const bool is_signed = codes_.form.flip == 0x80 && codes_.form.zero == 0x80;
   const bool has_scales = !weights.scales.results.empty();
-  if (!is_signed || !weights.zeros.results.empty() || !weights.integer_zeros.results.empty()) return false;
+  if (!AreSignedBytes(weights)) return false;
   if (has_scales) {
     if (!weights.IsMade(QuantisedWeights::Made::kProducts, ElementType::kBF16)) return false;
     if (group_ % kBytePlaces != 0 && group_ != problem_.k) return false;
@@ -99,10 +104,7 @@ bool TableProduct::MakeLinesOfBytes(const QuantisedWeights& weights) {
 }
 
 bool TableProduct::MakeColumnsOfBytes(const QuantisedWeights& weights) {
-  const bool is_signed = codes_.form.flip == 0x80 && codes_.form.zero == 0x80;
-  if (!is_signed || !weights.zeros.results.empty() || !weights.integer_zeros.results.empty() ||
-      !weights.IsMade(QuantisedWeights::Made::kProducts, ElementType::kBF16))
-    return false;
+  if (!AreSignedBytes(weights) || !weights.IsMade(QuantisedWeights::Made::kProducts, ElementType::kBF16)) return false;
   if (group_ < kLeastByteGroup || group_ % kByteRows != 0 || !PlaceFactors(weights)) return false;
   columns_dot_ = FindByteColumns(scales_->type());
   SetTurn(group_, kByteTurn);

@@ -39,6 +39,7 @@ class TableProduct {
   bool MakeLinesOfBytes(const QuantisedWeights& weights);
   bool MakeColumnsOfBytes(const QuantisedWeights& weights);
   void SetTurn(int64_t rows_of_group, int64_t most);
+  bool AreSignedBytes(const QuantisedWeights& weights) const;
   bool PlaceFactors(const QuantisedWeights& weights);
   void PlaceScratch(int threads);
   void PlaceVector(const std::byte* vector, int64_t batch, std::byte* scratch) const;

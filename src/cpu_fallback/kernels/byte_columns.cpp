@@ -159,10 +159,7 @@ void DotOfByteColumns(const WeightRows& t) {
   }
 }
 ByteColumnsFn FindColumnsOfBytes(ElementType scales) {
-  if (scales == ElementType::kF32) return &DotOfByteColumns<ElementType::kF32>;
-  if (scales == ElementType::kF16) return &DotOfByteColumns<ElementType::kF16>;
-  if (scales == ElementType::kBF16) return &DotOfByteColumns<ElementType::kBF16>;
-  return nullptr;
+  return ForScales(scales, []<ElementType kType>() -> ByteColumnsFn { return &DotOfByteColumns<kType>; });
 }
 
 #endif

@@ -17,6 +17,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "cpu_fallback/kernels/weight_rows-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
 
@@ -113,10 +115,7 @@ void DotOfByteLines(const WeightLines& t) {
   }
 }
 ByteLinesFn FindLinesOfBytes(ElementType scales) {
-  if (scales == ElementType::kF32) return &DotOfByteLines<ElementType::kF32>;
-  if (scales == ElementType::kF16) return &DotOfByteLines<ElementType::kF16>;
-  if (scales == ElementType::kBF16) return &DotOfByteLines<ElementType::kBF16>;
-  return nullptr;
+  return ForScales(scales, []<ElementType kType>() -> ByteLinesFn { return &DotOfByteLines<kType>; });
 }
 
 #endif

@@ -393,6 +393,7 @@ void Gemm::Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, Th
   const ElementType type = p.accumulate_type;
   const int width = StorageBytes(type), lhs_width = StorageBytes(p.lhs_type), rhs_width = StorageBytes(p.rhs_type);
   const GemmTile tile = HWY_DYNAMIC_DISPATCH(FindTile)(type);
+  const PointerTile narrow = FindPointerTile(type);
   const int64_t row_tasks = CeilDiv(p.m, rows_), column_tasks = CeilDiv(p.n, columns_);
   const int64_t max_depth = std::min(p.k, kGemmDepth);
   const double task_time = static_cast<double>(rows_ * columns_) * static_cast<double>(p.k) / kProductsPerNanosecond;
@@ -418,7 +419,6 @@ void Gemm::Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, Th
         const std::byte* rows_from = a + k * p.lhs_k_stride * lhs_width;
         const Operand rhs_panel{c + k * p.rhs_k_stride * rhs_width, p.rhs_type, p.rhs_n_stride, p.rhs_k_stride};
         if (narrow_vectors_ > 0) {
-          const PointerTile narrow = FindPointerTile(type);
           Pack(rhs_panel, type, columns, depth, narrow_vectors_ * narrow.lanes, packed_rhs, staging);
           RunNarrow(narrow, rows_from, packed_rhs, depth, rows, to, k > 0);
           continue;

@@ -344,10 +344,7 @@ void DotOfLines(const int32_t* table, const WeightLines& t) {
   for (int64_t line = 0; line < t.lines; line += kBlocks) DotOfFourLines<kType>(table, t, line, scratch);
 }
 TableLinesFn FindLines(ElementType scales) {
-  if (scales == ElementType::kF32) return &DotOfLines<ElementType::kF32>;
-  if (scales == ElementType::kF16) return &DotOfLines<ElementType::kF16>;
-  if (scales == ElementType::kBF16) return &DotOfLines<ElementType::kBF16>;
-  return nullptr;
+  return ForScales(scales, []<ElementType kType>() -> TableLinesFn { return &DotOfLines<kType>; });
 }
 
 template <ElementType kType, bool kDivides>
@@ -361,10 +358,7 @@ TableDotFn TablesOf(TableKind kind, TableForm form) {
   return kind == TableKind::kQuotients ? TablesOf<kType, true>(form) : TablesOf<kType, false>(form);
 }
 TableDotFn FindTables(ElementType scales, TableKind kind, TableForm form) {
-  if (scales == ElementType::kF32) return TablesOf<ElementType::kF32>(kind, form);
-  if (scales == ElementType::kF16) return TablesOf<ElementType::kF16>(kind, form);
-  if (scales == ElementType::kBF16) return TablesOf<ElementType::kBF16>(kind, form);
-  return nullptr;
+  return ForScales(scales, [=]<ElementType kType>() { return TablesOf<kType>(kind, form); });
 }
 
 #endif

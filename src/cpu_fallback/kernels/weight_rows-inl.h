@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels for rows of weights share: a line of memory of each row at a time, with AVX-512.
+// What kernels for weights with scales share, a line of memory at a time, with AVX-512.
 #if defined(KRAFLA_CPU_WEIGHT_ROWS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef KRAFLA_CPU_WEIGHT_ROWS_INL
 #undef KRAFLA_CPU_WEIGHT_ROWS_INL
@@ -33,6 +33,16 @@ HWY_INLINE __m512i LoadLine(const std::byte* from, int64_t count) {
   const __mmask64 mask = count >= kLineBytes ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
   return _mm512_maskz_loadu_epi8(mask, from);
 }
+
+// What `of` has for scales of a type: f32, f16 or bf16; null for others.
+template <class Of>
+auto ForScales(ElementType scales, Of of) -> decltype(of.template operator()<ElementType::kF32>()) {
+  if (scales == ElementType::kF32) return of.template operator()<ElementType::kF32>();
+  if (scales == ElementType::kF16) return of.template operator()<ElementType::kF16>();
+  if (scales == ElementType::kBF16) return of.template operator()<ElementType::kBF16>();
+  return nullptr;
+}
+
 #endif
 
 }  // namespace krafla::cpu::HWY_NAMESPACE
