@@ -13,6 +13,7 @@
 
 #include "base/interruption.h"
 #include "base/processors.h"
+#include "base/subnormals.h"
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <immintrin.h>
@@ -104,7 +105,9 @@ struct ThreadPool::Shared {
   int64_t chunk = 1;
   Body body = nullptr;
   void* context = nullptr;
-  LimitedWork* work = nullptr;  // of the thread whose loop it is
+  // Of the thread whose loop it is.
+  LimitedWork* work = nullptr;
+  Subnormals::As subnormals = Subnormals::As::kNumbers;
 
   // Own threads only.
   std::array<Seat, kMaxThreads> seats;
@@ -122,6 +125,7 @@ struct ThreadPool::Shared {
   void RunChunks(const ThreadPool* pool, int worker) {
     const InsideWhile here({pool, worker});
     const HelpedWork helped(work);
+    const Subnormals as_there(subnormals);
     for (int i = 0; i < workers; ++i) {
       Part& part = parts[static_cast<std::size_t>((worker + i) % workers)];
       while (part.next.load(std::memory_order_relaxed) < part.end) {
@@ -216,6 +220,7 @@ void ThreadPool::Run(int64_t count, int64_t grain, double nanoseconds, Body body
   s.body = body;
   s.context = context;
   s.work = HelpedWork::OfThisThread();
+  s.subnormals = Subnormals::OfThisThread();
   if (run_tasks_) {
     s.shared_loops.fetch_add(1, std::memory_order_relaxed);
     run_tasks_(workers, [this](int worker) { shared_->RunChunks(this, worker); });

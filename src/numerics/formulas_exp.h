@@ -97,7 +97,8 @@ typename Ops::F Tanh(const Ops& o, typename Ops::F x) {
   const auto small = in::MulAdd(o, o.Mul(magnitude, z), p, magnitude);
   const auto e = in::ExpOfNegative(o, o.Mul(magnitude, o.Const(-2.0f)));
   const auto large = o.Sub(one, o.Div(o.Add(e, e), o.Add(one, e)));
-  return in::WithSign(o, o.Select(o.Lt(magnitude, o.Const(0.625f)), small, large), x);
+  const auto result = in::WithSign(o, o.Select(o.Lt(magnitude, o.Const(0.625f)), small, large), x);
+  return o.Select(o.Lt(magnitude, o.Const(0x1p-13f)), x, result);
 }
 
 namespace formulas_internal {

@@ -89,11 +89,28 @@ void CountRuns(const plan::StepList& list, int64_t turns, std::vector<int64_t>& 
   }
 }
 
+// A subnormal result of f32 may round up to the smallest normal number of bf16, which has f32's exponents, and one that
+// is half of an f64 to f32's own.
+Subnormals::As SubnormalsIn(const Module& module) {
+  for (const auto& computation : module.computations()) {
+    for (const auto& instruction : computation->instructions()) {
+      if (!instruction->shape().IsArray()) continue;
+      const ElementType type = instruction->shape().element_type();
+      if (type == ElementType::kBF16 || type == ElementType::kF8E8M0FNU) return Subnormals::As::kNumbers;
+      if (instruction->opcode() != Opcode::kConvert || StorageBytes(type) > 4) continue;
+      const ElementType from = instruction->operand(0)->shape().element_type();
+      if (IsFloat(type) && from == ElementType::kF64) return Subnormals::As::kNumbers;
+    }
+  }
+  return Subnormals::As::kZeros;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<CpuPlan>> CpuPlan::Create(plan::ProgramPlan plan, const Options& options) {
   KRAFLA_TRY(plan::CheckPlan(plan));
   std::unique_ptr<CpuPlan> out(new CpuPlan(std::make_shared<const plan::ProgramPlan>(std::move(plan))));
+  out->subnormals_ = SubnormalsIn(*out->plan_->module);
   out->kernels_.resize(out->plan_->kernels.size());
   KRAFLA_TRY(out->Configure(options));
   return out;
@@ -101,6 +118,7 @@ Result<std::unique_ptr<CpuPlan>> CpuPlan::Create(plan::ProgramPlan plan, const O
 
 Result<std::unique_ptr<CpuPlan>> CpuPlan::Another(const Options& options) const {
   std::unique_ptr<CpuPlan> out(new CpuPlan(plan_));
+  out->subnormals_ = subnormals_;
   out->kernels_ = kernels_;
   out->kept_ = kept_;
   out->kernel_threads_ = kernel_threads_;
@@ -269,6 +287,7 @@ Result<> CpuPlan::Run(std::span<const std::byte* const> arguments, std::span<std
     return {};
   }));
   const LimitedWork work(limit);
+  const Subnormals subnormals(subnormals_);
   Result<> ran = RunSteps();
   if (ran) return work.Outcome();
   // What goes on works in memory that is the caller's.

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/run_limit.h"
+#include "base/subnormals.h"
 #include "base/thread_pool.h"
 #include "cpu_fallback/executor/cpu_kernel.h"
 #include "cpu_fallback/executor/tape.h"
@@ -89,6 +90,7 @@ class CpuPlan {
   std::shared_ptr<const plan::ProgramPlan> plan_;
   std::shared_ptr<ThreadPool> own_pool_;
   ThreadPool* pool_ = nullptr;
+  Subnormals::As subnormals_ = Subnormals::As::kZeros;
   int kernel_threads_ = 0;  // that the kernels have scratch for
   std::vector<std::shared_ptr<const CpuKernel>> kernels_;
   struct KeptArrays {

@@ -25,7 +25,11 @@ using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
 template <class From, class To>
 struct ConvertOp {
   static HWY_INLINE Stored<To> Do(Stored<From> x) {
-    if constexpr (std::is_same_v<To, bool>) {
+    if constexpr (std::is_same_v<To, bool> && std::is_floating_point_v<From>) {
+      // By the bits but the sign: to a comparison, subnormal numbers may be zeros.
+      using Bits = std::conditional_t<sizeof(From) == 8, uint64_t, uint32_t>;
+      return static_cast<Bits>(std::bit_cast<Bits>(x) << 1) != 0 ? 1 : 0;
+    } else if constexpr (std::is_same_v<To, bool>) {
       return x != From{0} ? 1 : 0;
     } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> && sizeof(To) < 4) {
       // The limits are floats, and what lies between them converts by way of an s32.

@@ -28,7 +28,9 @@ struct FloatSign {
   static HWY_INLINE V Do(D d, V x) {
     const V one = hn::Or(hn::Set(d, 1), hn::And(x, hn::SignBit(d)));
     const V zero = hn::Zero(d);
-    return hn::IfThenElse(hn::Or(hn::Lt(x, zero), hn::Gt(x, zero)), one, x);
+    // A subnormal number that is neither less nor greater becomes a zero.
+    const V other = AsArithmeticHasIt(d, x);
+    return hn::IfThenElse(hn::Or(hn::Lt(x, zero), hn::Gt(x, zero)), one, other);
   }
 };
 struct FloatRoundAway {
@@ -48,8 +50,8 @@ BlockFn FindOfType(const BlockKey& key) {
   if (key.opcode == Opcode::kSubtract) return PickBinary<T, Arithmetic<FloatSubtract>>(key.uniform);
   if (key.opcode == Opcode::kMultiply) return PickBinary<T, Arithmetic<FloatMultiply>, true>(key.uniform);
   if (key.opcode == Opcode::kDivide) return PickBinary<T, Arithmetic<FloatDivide>>(key.uniform);
-  if (key.opcode == Opcode::kMaximum) return PickBinary<T, FloatMaximum>(key.uniform);
-  if (key.opcode == Opcode::kMinimum) return PickBinary<T, FloatMinimum>(key.uniform);
+  if (key.opcode == Opcode::kMaximum) return PickBinary<T, SettledExtremum<FloatMaximum>>(key.uniform);
+  if (key.opcode == Opcode::kMinimum) return PickBinary<T, SettledExtremum<FloatMinimum>>(key.uniform);
   if (key.opcode == Opcode::kAbs) return PickUnary<T, FloatAbs>(key.uniform);
   if (key.opcode == Opcode::kNegate) return PickUnary<T, FloatNegate>(key.uniform);
   if (key.opcode == Opcode::kFloor) return PickUnary<T, Arithmetic<FloatFloor>>(key.uniform);

@@ -38,7 +38,7 @@ HWY_NOINLINE V RemaindersApart(D d, V x, V y, V otherwise, hn::Mask<D> which) {
 // A quotient of fewer bits than a number has, rounded and cut, is the whole number below x / y or the one above that:
 // no whole number lies between the two, and those are numbers. x less so many y, of which the product is not rounded,
 // is then the remainder or less than that by y, and both are numbers. Where the quotient has more bits: number by
-// number.
+// number. So is it where that remainder could be subnormal, which a run takes for zero (base/subnormals.h).
 struct FloatRemainder {
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE V Do(D d, V x, V y) {
@@ -49,8 +49,11 @@ struct FloatRemainder {
     auto rest = hn::NegMulAdd(quotient, ay, ax);
     rest = hn::IfThenElse(hn::Lt(rest, zero), hn::Add(rest, ay), rest);
     rest = hn::IfThenElse(hn::Lt(ax, ay), ax, rest);  // y may be infinite
-    const auto is_valid = hn::And(hn::Lt(ax, infinity), hn::And(hn::Gt(ay, zero), hn::Le(ay, infinity)));
-    const auto is_short = hn::Lt(quotient, hn::Set(d, sizeof(T) == 4 ? T(0x1p23) : T(0x1p52)));
+    const hn::RebindToUnsigned<D> du;
+    const auto is_zero = hn::RebindMask(d, hn::Eq(hn::BitCast(du, ay), hn::Zero(du)));
+    const auto is_valid = hn::AndNot(is_zero, hn::And(hn::Lt(ax, infinity), hn::Le(ay, infinity)));
+    const auto is_short = hn::And(hn::Lt(quotient, hn::Set(d, sizeof(T) == 4 ? T(0x1p23) : T(0x1p52))),
+                                  hn::Ge(ay, hn::Set(d, sizeof(T) == 4 ? T(0x1p-102) : T(0x1p-969))));
     auto out = hn::CopySign(rest, x);
     const auto is_long = hn::AndNot(is_short, is_valid);
     if (HWY_UNLIKELY(!hn::AllFalse(d, is_long))) out = RemaindersApart(d, x, y, out, is_long);

@@ -15,6 +15,16 @@ HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// x, but a zero of its sign where it is subnormal and arithmetic takes such for zeros (base/subnormals.h). It is a
+// multiply-add because compilers remove a product with 1.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V AsArithmeticHasIt(D d, V x) {
+  using T = hn::TFromD<D>;
+  return hn::MulAdd(x, hn::Set(d, T{1}), hn::Set(d, T{-0.0}));
+}
+
+// Zeros are equal with different bits, which these settle by and or or. So are two subnormal numbers that are taken for
+// zeros, whose bits together are those of neither: what is seen of the result goes through SettledExtremum.
 struct FloatMaximum {
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE V Do(D d, V x, V y) {
@@ -29,6 +39,14 @@ struct FloatMinimum {
     V smaller = hn::IfThenElse(hn::Lt(x, y), x, y);
     smaller = hn::IfThenElse(hn::Eq(x, y), hn::Or(x, y), smaller);
     return hn::IfThenElse(hn::IsEitherNaN(x, y), hn::Set(d, NanOf<hn::TFromD<D>>()), smaller);
+  }
+};
+// The same with a zero for a subnormal result, where such are taken for zeros.
+template <class Extremum>
+struct SettledExtremum {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V Do(D d, V x, V y) {
+    return AsArithmeticHasIt(d, Extremum::Do(d, x, y));
   }
 };
 

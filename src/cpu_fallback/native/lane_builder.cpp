@@ -206,7 +206,9 @@ std::optional<Value> LaneBuilder::Float(const BlockKey& key, std::span<const Val
   };
   if (key.opcode == Opcode::kSign) {
     const int is_number = Compare(LaneOp::kLt, ConstantOf(t, 0), Add(LaneOp::kAbs, t, x[0].node));
-    return Value{Select(is_number, with_sign(ConstantOf(t, 1)), x[0].node), Nans::kPending};
+    // A subnormal number that is none becomes a zero.
+    const int other = Add(LaneOp::kMul, t, x[0].node, ConstantOf(t, 1));
+    return Value{Select(is_number, with_sign(ConstantOf(t, 1)), other), Nans::kPending};
   }
   if (key.opcode == Opcode::kRoundNearestAfz) {
     const int whole = Add(LaneOp::kTrunc, t, x[0].node);

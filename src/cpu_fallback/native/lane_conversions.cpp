@@ -23,6 +23,12 @@ bool LaneBuilder::IsOfAByte(int id) const {
 std::optional<LaneBuilder::Value> LaneBuilder::Converted(ElementType to, Value x) {
   const ElementType from = TypeOf(x.node);
   if (from == to) return x;
+  if (to == ElementType::kPred && IsFloat(from)) {
+    // By the bits but the sign: to a comparison, subnormal numbers may be zeros. A NaN is true, whatever its bits.
+    const ElementType word = UnsignedOfWidth(StorageBytes(from));
+    const int magnitude = Add(LaneOp::kShl, word, Bitcast(x.node, word), Constant(word, 1));
+    return Value{Compare(LaneOp::kNe, magnitude, Constant(word, 0))};
+  }
   if (to == ElementType::kPred) return Value{Compare(LaneOp::kNe, x.node, Constant(from, 0))};
   if (from == ElementType::kPred) return Value{Select(x.node, ConstantOf(to, 1), ConstantOf(to, 0))};
   const int from_width = StorageBytes(from), to_width = StorageBytes(to);

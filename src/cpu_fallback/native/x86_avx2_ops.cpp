@@ -236,7 +236,10 @@ void Avx2Emitter::EmitExtremum(int id) {
   const Vec a = Register(n.a), b = Register(n.b);
   const InstId op =
       is_max ? (is_double ? Inst::kIdVmaxpd : Inst::kIdVmaxps) : (is_double ? Inst::kIdVminpd : Inst::kIdVminps);
-  const Vec v = Make(width, is_max ? Inst::kIdVpand : Inst::kIdVpor, Make(width, op, a, b), Make(width, op, b, a));
+  const Vec bits = Make(width, is_max ? Inst::kIdVpand : Inst::kIdVpor, Make(width, op, a, b), Make(width, op, b, a));
+  // Of two subnormal numbers that are taken for zeros these bits are no number's.
+  const Vec v = is_double ? Make(width, Inst::kIdVmulpd, bits, Constant(std::bit_cast<uint64_t>(1.0), width))
+                          : Make(width, Inst::kIdVmulps, bits, Constant(std::bit_cast<uint32_t>(1.0f), width));
   const Vec is_nan = Make(width, is_double ? Inst::kIdVcmppd : Inst::kIdVcmpps, a, b, Imm(3));
   Set(id, Blend(width, is_nan, Constant(is_double ? kNanF64 : kNanF32, width), v));
 }
