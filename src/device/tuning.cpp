@@ -101,6 +101,7 @@ void TuneCpu(Tuning& t) {
   t.scatter.in_order_shares = 4;
 
   t.linalg.local = 8;
+  t.linalg.workgroup_points = 8192;
 
   t.loop_nest.one_subgroup = true;
   t.loop_nest.least_lanes = 8;
@@ -125,6 +126,11 @@ struct Row {
 };
 constexpr Row kRows[] = {
     {[](const DeviceProfile& p) { return p.is_cpu; }, TuneCpu},
+    // LLVM 19 converts floats to integers lane by lane, with three more instructions each to saturate. A comparison of
+    // f16 that was widened becomes one of f16, which it makes lane by lane too. Mesa rounds to f16 with branches
+    // (src/compiler/nir/nir_lower_fp16_conv.c).
+    {[](const DeviceProfile& p) { return p.driver_id == kDriverLlvmpipe; },
+     [](Tuning& t) { t.conversion.integers_by_addition = t.conversion.halves_by_bits = true; }},
     // Four subgroups of 64 lanes with 64 x 64 sums each read shared memory least.
     {[](const DeviceProfile& p) { return p.vendor_id == kVendorAmd; },
      [](Tuning& t) {

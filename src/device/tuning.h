@@ -48,6 +48,13 @@ struct MemoryTuning {
   bool operator==(const MemoryTuning&) const = default;
 };
 
+// How floats become integers and halves, where the bits are the same either way.
+struct ConversionTuning {
+  bool integers_by_addition = false;  // the sum with a number whose last bit is a one's place has the integer's bits
+  bool halves_by_bits = false;        // f32 is rounded to f16 by arithmetic on its bits; f16 is widened so to compare
+  bool operator==(const ConversionTuning&) const = default;
+};
+
 // loop.scalar, loop.vec4, loop.tile
 struct LoopTuning {
   uint32_t local = 256;          // size of a workgroup; at least one subgroup
@@ -238,6 +245,8 @@ struct LinalgTuning {
   uint32_t local = 64;              // size of a workgroup
   int64_t invocation_numbers = 64;  // numbers of a matrix that one invocation works on, at the most
   int64_t block = 32;               // columns of a block, at the most
+  int64_t reflectors = 8;           // reflectors of a block of a QR decomposition
+  int64_t workgroup_points = 0;     // elements that a workgroup copies by turns; 0: an invocation copies one
   bool operator==(const LinalgTuning&) const = default;
 };
 
@@ -265,6 +274,7 @@ struct RateTuning {
 
 struct Tuning {
   MemoryTuning memory;
+  ConversionTuning conversion;
   LoopTuning loop;
   ReduceTuning reduce;
   PanelTuning panel;

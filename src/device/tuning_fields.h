@@ -46,6 +46,12 @@ void VisitFields(Self& x, Visitor&& v) {
   v("words_in_pairs", x.words_in_pairs);
 }
 
+template <Is<ConversionTuning> Self, typename Visitor>
+void VisitFields(Self& x, Visitor&& v) {
+  v("integers_by_addition", x.integers_by_addition);
+  v("halves_by_bits", x.halves_by_bits);
+}
+
 template <Is<LoopTuning> Self, typename Visitor>
 void VisitFields(Self& x, Visitor&& v) {
   v("local", x.local, kLocalRange);
@@ -217,6 +223,8 @@ void VisitFields(Self& x, Visitor&& v) {
 template <Is<LinalgTuning> Self, typename Visitor>
 void VisitFields(Self& x, Visitor&& v) {
   v("local", x.local, FieldRange{1, 256, true});
+  v("reflectors", x.reflectors, FieldRange{1, 16});
+  v("workgroup_points", x.workgroup_points, FieldRange{0, 65536});
   v("invocation_numbers", x.invocation_numbers, FieldRange{0, 4096});
   v("block", x.block, FieldRange{8, 64, true});
 }
@@ -244,6 +252,7 @@ void VisitFields(Self& x, Visitor&& v) {
 template <Is<Tuning> Self, typename Visitor>
 void VisitFields(Self& x, Visitor&& v) {
   v("memory", x.memory);
+  v("conversion", x.conversion);
   v("loop", x.loop);
   v("reduce", x.reduce);
   v("panel", x.panel);

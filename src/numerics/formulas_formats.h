@@ -32,16 +32,15 @@ typename Ops::I EncodeFloat(const Ops& o, typename Ops::F x, const MiniFloat& f)
     return o.Or(o.SelectI(is_nan, k(f.nan()), rounded), sign);
   }
 
-  // An f32 subnormal rounds to zero in every format here, with or without its hidden bit.
-  const I significand = o.Or(o.And(magnitude, k(0x007fffffu)), k(0x00800000u));
-  const I exponent = o.ISub(o.Shr(magnitude, k(23)), k(static_cast<uint32_t>(127 - f.bias + 1)));
-  const auto low = o.SLt(exponent, k(0));
-  I shift = o.SelectI(low, o.ISub(k(23 - mantissa_bits), exponent), k(23 - mantissa_bits));
-  shift = o.SelectI(o.ULt(shift, k(25)), shift, k(25));
-  const I half = o.Shl(k(1), o.ISub(shift, k(1)));
-  const I last = o.And(o.Shr(significand, shift), k(1));
-  const I fraction = o.Shr(o.IAdd(significand, o.IAdd(o.ISub(half, k(1)), last)), shift);
-  const I code = o.IAdd(fraction, o.SelectI(low, k(0), o.Shl(exponent, k(mantissa_bits))));
+  // Numbers of the format's normal range: its exponent's bits are f32's with another bias.
+  const I last = o.And(o.Shr(magnitude, k(23 - mantissa_bits)), k(1));
+  const uint32_t down = static_cast<uint32_t>(127 - f.bias) << 23, half = (1u << (22 - mantissa_bits)) - 1;
+  const I normal = o.Shr(o.IAdd(o.IAdd(magnitude, k(half - down)), last), k(23 - mantissa_bits));
+  // Below it they are multiples of one unit, to which the sum with a number whose last bit is that unit rounds.
+  const auto unit = static_cast<uint32_t>(127 + 1 - f.bias - f.mantissa_bits);
+  const I centre = k((unit + 23) << 23);
+  const I subnormal = o.ISub(o.Bits(o.Add(o.FromBits(magnitude), o.FromBits(centre))), centre);
+  const I code = o.SelectI(o.ULt(magnitude, k(down + (1u << 23))), subnormal, normal);
   const auto overflows = o.ULt(k(f.max_finite()), code);
   if (f.specials == FloatSpecials::kNegZeroNan) {
     const I with_sign = o.SelectI(o.IEq(code, k(0)), k(0), o.Or(code, sign));

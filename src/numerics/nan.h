@@ -8,6 +8,7 @@
 
 namespace krafla {
 
+inline constexpr uint32_t kNanF16 = 0x7e00u;
 inline constexpr uint32_t kNanF32 = 0x7fc00000u;
 inline constexpr uint64_t kNanF64 = 0x7ff8000000000000u;
 

@@ -7,6 +7,8 @@
 #include "krafla/status.h"
 #include "spirv/unified1/GLSL.std.450.h"
 #include "spirv_codegen/builder_wide.h"
+#include "spirv_codegen/float_ops.h"
+#include "spirv_codegen/float_to_int.h"
 
 namespace krafla::spirv {
 namespace {
@@ -23,6 +25,9 @@ int64_t SignExtend(uint64_t v, Kind kind) {
 }  // namespace
 
 Value Builder::F32(float v) { return m.Constant(Kind::kF32, std::bit_cast<uint32_t>(v)); }
+Value Builder::Float(Kind kind, double v) {
+  return kind == Kind::kF64 ? Const(kind, std::bit_cast<uint64_t>(v)) : F32(static_cast<float>(v));
+}
 
 Value Builder::Iota(int width) {
   if (width == 1) return U32(0);
@@ -327,7 +332,7 @@ Value Builder::FCompare(FCmp cmp, Value a, Value b) {
   static constexpr spv::Op kOps[] = {spv::Op::OpFOrdEqual,       spv::Op::OpFUnordNotEqual,
                                      spv::Op::OpFOrdLessThan,    spv::Op::OpFOrdLessThanEqual,
                                      spv::Op::OpFOrdGreaterThan, spv::Op::OpFOrdGreaterThanEqual};
-  return Binary(kOps[static_cast<int>(cmp)], a, b, Kind::kBool);
+  return Binary(kOps[static_cast<int>(cmp)], NotAWidenedHalf(*this, a), NotAWidenedHalf(*this, b), Kind::kBool);
 }
 Value Builder::IsNan(Value a) {
   if (a.kind == Kind::kF32) {
@@ -370,8 +375,13 @@ Value Builder::SConvert(Value a, Kind kind) {
 }
 Value Builder::UToF(Value a, Kind kind) { return Unary(spv::Op::OpConvertUToF, a, kind); }
 Value Builder::SToF(Value a, Kind kind) { return Unary(spv::Op::OpConvertSToF, a, kind); }
-Value Builder::FToU(Value a, Kind kind) { return Unary(spv::Op::OpConvertFToU, a, kind); }
-Value Builder::FToS(Value a, Kind kind) { return Unary(spv::Op::OpConvertFToS, a, kind); }
+Value Builder::FToU(Value a, Kind kind) { return FloatToWord(spv::Op::OpConvertFToU, a, kind); }
+Value Builder::FToS(Value a, Kind kind) { return FloatToWord(spv::Op::OpConvertFToS, a, kind); }
+Value Builder::FloatToWord(spv::Op op, Value a, Kind kind) {
+  if (m.conversion().integers_by_addition && a.kind == Kind::kF32 && kind == Kind::kU32)
+    return TruncateByAddition(*this, a);
+  return Unary(op, a, kind);
+}
 Value Builder::FConvert(Value a, Kind kind) {
   if (a.kind == kind) return a;
   // NoContraction also keeps a driver from leaving out a conversion there and back.

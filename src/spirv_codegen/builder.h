@@ -29,6 +29,7 @@ class Builder {
 
   Value U32(uint32_t v) { return m.U32(v); }
   Value F32(float v);
+  Value Float(Kind kind, double v);  // of kF32 or kF64
   Value Const(Kind kind, uint64_t bits) { return m.Constant(kind, bits); }
   Value Iota(int width);  // u32 (0, 1, ..)
   Value Zero(Kind kind, int width = 1) { return Splat(m.Constant(kind, 0), width); }
@@ -129,6 +130,7 @@ class Builder {
   Value Binary(spv::Op op, Value a, Value b, Kind kind, bool no_contraction = false);
 
  private:
+  Value FloatToWord(spv::Op op, Value a, Kind kind);
   Value MulHi(spv::Op extended, Value a, Value b);  // the high half of what `extended` gives
   Value OfAllLanes(spv::Op op, Value a);            // reduces the booleans of all lanes to one
   bool Const2(Value a, Value b, uint64_t& x, uint64_t& y);

@@ -109,7 +109,7 @@ Value ToFloat(Builder& b, const Pair& x, bool is_signed, Kind kind) {
   if (kind == Kind::kF64) {
     // Both words are exact, the scaled one too, so that only the sum rounds.
     const Value high = is_signed ? b.SToF(x.high, kind) : b.UToF(x.high, kind);
-    const Value scale = b.Const(kind, std::bit_cast<uint64_t>(0x1p32));
+    const Value scale = b.Float(kind, 0x1p32);
     return b.FAdd(b.FMul(high, scale), b.UToF(x.low, kind));
   }
   KRAFLA_CHECK(kind == Kind::kF32);
@@ -118,16 +118,13 @@ Value ToFloat(Builder& b, const Pair& x, bool is_signed, Kind kind) {
   const Value size = ToF32(b, SelectPair(b, negative, Negate(b, x), x));
   return b.Select(negative, b.FNeg(size), size);
 }
-Value FloatConstant(Builder& b, Kind kind, double v) {
-  return kind == Kind::kF64 ? b.Const(kind, std::bit_cast<uint64_t>(v)) : b.F32(static_cast<float>(v));
-}
 // Converts a number that is in range, rounding towards zero.
 Pair FromFloat(Builder& b, Value v, bool is_signed) {
-  const Value zero = FloatConstant(b, v.kind, 0);
+  const Value zero = b.Float(v.kind, 0);
   const Value negative = b.FCompare(FCmp::kLt, v, zero);
   const Value size = is_signed ? b.Select(negative, b.FNeg(v), v) : v;
-  const Value high = b.FToU(b.FMul(size, FloatConstant(b, v.kind, 0x1p-32)), Kind::kU32);
-  const Value rest = b.FSub(size, b.FMul(b.UToF(high, v.kind), FloatConstant(b, v.kind, 0x1p32)));  // exact
+  const Value high = b.FToU(b.FMul(size, b.Float(v.kind, 0x1p-32)), Kind::kU32);
+  const Value rest = b.FSub(size, b.FMul(b.UToF(high, v.kind), b.Float(v.kind, 0x1p32)));  // exact
   const Pair out = {b.FToU(rest, Kind::kU32), high};
   return is_signed ? SelectPair(b, negative, Negate(b, out), out) : out;
 }

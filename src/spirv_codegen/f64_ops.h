@@ -11,7 +11,7 @@ namespace krafla::spirv {
 struct SpirvF64Ops : SpirvOps {
   explicit SpirvF64Ops(Builder& builder) : SpirvOps{builder, 1} {}
 
-  F Const(double x) const { return {b.Const(Kind::kF64, std::bit_cast<uint64_t>(x))}; }
+  F Const(double x) const { return {b.Float(Kind::kF64, x)}; }
   F Div(F x, F y) const { return {b.FDiv(x.v, y.v)}; }
   F Sqrt(F x) const { return {b.Glsl(GLSLstd450Sqrt, {x.v}, Kind::kF64, 1)}; }
   F Neg(F x) const { return {b.FNeg(x.v)}; }

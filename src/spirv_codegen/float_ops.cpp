@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <limits>
+#include <utility>
 
 #include "krafla/status.h"
 #include "numerics/call_formula.h"
@@ -26,6 +29,10 @@ Value Extreme(Builder& b, const SpirvOps& o, F x, F y, bool smallest) {
   Value r = b.Select(smallest ? o.Lt(x, y).v : o.Gt(x, y).v, x.v, y.v);
   r = b.Select(o.Eq(x, y).v, o.FromBits({tie}).v, r);
   return b.Select(o.Ne(x, x).v, x.v, r);
+}
+Value ExtremeF32(Builder& b, const SpirvOps& o, F x, F y, bool smallest) {
+  if (const Value v = ExtremeOfConstant(b, x.v, y.v, smallest)) return v;
+  return Extreme(b, o, x, y, smallest);
 }
 Value SignF32(Builder& b, const SpirvOps& o, F x) {
   const Value bits = o.Bits(x).v;
@@ -52,9 +59,9 @@ Value LowerF32(Builder& b, Opcode opcode, std::span<const Value> v) {
   if (opcode == Opcode::kSubtract) return b.FSub(v[0], v[1]);
   if (opcode == Opcode::kMultiply) return b.FMul(v[0], v[1]);
   if (opcode == Opcode::kDivide) return DivideFloat(b, v[0], v[1]);
-  if (opcode == Opcode::kMaximum) return Extreme(b, o, x, y, false);
-  if (opcode == Opcode::kMinimum) return Extreme(b, o, x, y, true);
-  if (opcode == Opcode::kClamp) return Extreme(b, o, {Extreme(b, o, x, y, false)}, {v[2]}, true);
+  if (opcode == Opcode::kMaximum) return ExtremeF32(b, o, x, y, false);
+  if (opcode == Opcode::kMinimum) return ExtremeF32(b, o, x, y, true);
+  if (opcode == Opcode::kClamp) return ExtremeF32(b, o, {ExtremeF32(b, o, x, y, false)}, {v[2]}, true);
   // Not the And of SpirvOps: LLVM 19 (lavapipe) takes the sign bit of -inf - x to be zero and removes the And.
   if (opcode == Opcode::kAbs) return b.Glsl(GLSLstd450FAbs, {v[0]}, Kind::kF32, width);
   if (opcode == Opcode::kNegate) return o.Neg(x).v;
@@ -73,6 +80,20 @@ Value LowerF32(Builder& b, Opcode opcode, std::span<const Value> v) {
 }
 
 }  // namespace
+
+Value ExtremeOfConstant(Builder& b, Value x, Value y, bool smallest) {
+  uint64_t bits;
+  if (b.m.IsConstant(x)) std::swap(x, y);
+  if (b.m.IsConstant(x) || !b.m.IsConstant(y, &bits)) return {};
+  const bool is_double = y.kind == Kind::kF64;
+  const double constant = is_double ? std::bit_cast<double>(bits) : std::bit_cast<float>(static_cast<uint32_t>(bits));
+  const double least = is_double ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
+  if (!(std::abs(constant) >= least || constant == 0)) return {};
+  // Of zeros the one with a sign is the lesser: the constant, if it is as small, or as great, as a zero can be.
+  const bool is_last = std::signbit(constant) == smallest;
+  const FCmp order = smallest ? (is_last ? FCmp::kGe : FCmp::kGt) : (is_last ? FCmp::kLe : FCmp::kLt);
+  return b.Select(b.FCompare(order, x, y), y, x);
+}
 
 Value LowerFloat(Builder& b, Opcode opcode, std::span<const Value> operands) {
   return operands[0].kind == Kind::kF64 ? LowerF64(b, opcode, operands) : LowerF32(b, opcode, operands);

@@ -27,7 +27,7 @@ Value Formula(Builder& b, Opcode opcode, Value a, Value c) {
 Value LowerF64(Builder& b, Opcode opcode, std::span<const Value> v) {
   const Value x = v[0];
   const Value zero = b.Const(Kind::kF64, 0);
-  auto constant = [&](double d) { return b.Const(Kind::kF64, std::bit_cast<uint64_t>(d)); };
+  auto constant = [&](double d) { return b.Float(Kind::kF64, d); };
   auto rounded = [&](Value result) {
     const Value magnitude = b.Glsl(GLSLstd450FAbs, {x}, Kind::kF64, x.width);
     // GLSL.std.450 promises nothing for -0 and NaN, so zeros and large numbers are left as they are. The zero that a

@@ -39,8 +39,11 @@ std::vector<uint32_t> StringWords(std::string_view text) {
   return words;
 }
 
-Module::Module(const DeviceProfile& profile)
-    : profile_(profile), workarounds_(WorkaroundsFor(profile)), version_(ChooseVersion(profile.max_spirv_version)) {
+Module::Module(const DeviceProfile& profile, const ConversionTuning& conversion)
+    : profile_(profile),
+      workarounds_(WorkaroundsFor(profile)),
+      conversion_(conversion),
+      version_(ChooseVersion(profile.max_spirv_version)) {
   Require(spv::Capability::Shader);
   main_ = NewId();
   block_ = NewId();

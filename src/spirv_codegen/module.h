@@ -13,10 +13,13 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "device/device_profile.h"
+#include "device/tuning.h"
 #include "device/workarounds.h"
+#include "krafla/element_type.h"
 #include "spirv/unified1/spirv.hpp11"
 
 namespace krafla::spirv {
@@ -52,10 +55,11 @@ struct Value {
 
 class Module {
  public:
-  explicit Module(const DeviceProfile& profile);
+  explicit Module(const DeviceProfile& profile, const ConversionTuning& conversion = {});
 
   const DeviceProfile& profile() const { return profile_; }
   const Workarounds& workarounds() const { return workarounds_; }
+  const ConversionTuning& conversion() const { return conversion_; }
   uint32_t version() const { return version_; }
   Id NewId() { return next_id_++; }
 
@@ -81,6 +85,14 @@ class Module {
   Value ConstantVector(Kind kind, std::span<const uint64_t> bits);
   // Whether the value is a scalar constant, or one scalar in all lanes, and the bits of that scalar.
   bool IsConstant(Value value, uint64_t* bits = nullptr) const;
+
+  // Says that the f32 `value` is the float `from` of a narrow format: one of kF16, or its code as a u32.
+  void SetNarrow(Value value, ElementType format, Value from) { narrow_[value.id] = {format, from}; }
+  // That; no value where nobody said so.
+  Value NarrowOf(Value value, ElementType format) const {
+    const auto found = narrow_.find(value.id);
+    return found != narrow_.end() && found->second.first == format ? found->second.second : Value{};
+  }
 
   void Decorate(Id id, spv::Decoration decoration, std::initializer_list<uint32_t> operands = {});
   void DecorateMember(Id structure, uint32_t member, spv::Decoration decoration);
@@ -120,6 +132,7 @@ class Module {
 
   const DeviceProfile& profile_;
   const Workarounds workarounds_;
+  const ConversionTuning conversion_;
   uint32_t version_;
   Id next_id_ = 1;
   Id glsl_ = 0;
@@ -134,6 +147,7 @@ class Module {
   std::vector<Id> interface_;
   std::map<std::vector<uint32_t>, Id> interned_;
   std::unordered_map<Id, uint64_t> constants_;
+  std::unordered_map<Id, std::pair<ElementType, Value>> narrow_;
   std::map<uint32_t, Id> builtins_;
   std::unordered_multimap<std::size_t, PureEntry> pure_;
   std::vector<std::vector<std::size_t>> scopes_;  // hashes entered since the scope began

@@ -5,6 +5,7 @@
 #include "krafla/status.h"
 #include "numerics/formulas_formats.h"
 #include "spirv_codegen/float_ops.h"
+#include "spirv_codegen/scalar_ops.h"
 #include "spirv_codegen/spirv_ops.h"
 
 namespace krafla::spirv {
@@ -14,8 +15,28 @@ bool NativeF16(const Builder& b) {
   const DeviceFeatures& f = b.m.profile().features;
   return f.float16 && f.int16;
 }
-bool NativeF16Rounding(const Builder& b) {
-  return b.m.profile().features.float16 && b.m.profile().float16_controls.rounding_rte;
+// Whether the device's conversion from f32 to f16 is the faster way; and, of numbers that are none of f16, rounds.
+bool NativeF16Encoding(const Builder& b, bool exact) {
+  const DeviceProfile& p = b.m.profile();
+  return p.features.float16 && !b.m.conversion().halves_by_bits &&
+         (exact ? p.features.int16 : p.float16_controls.rounding_rte);
+}
+
+Value CodeOfHalf(Builder& b, Value half) {
+  b.m.Require(spv::Capability::Int16);
+  return b.UConvert(b.Bitcast(half, Kind::kU16), Kind::kU32);
+}
+
+Value DecodeByBits(Builder& b, ElementType narrow, Value code) {
+  const SpirvOps o{b, code.width};
+  return krafla::DecodeFloat(o, SpirvOps::I{code}, *FindMiniFloat(narrow)).v;
+}
+
+// The f32 of a narrow float: a half, or a code.
+Value Widened(Builder& b, ElementType narrow, Value from) {
+  const Value out = from.kind == Kind::kF16 ? b.FConvert(from, Kind::kF32) : DecodeFloat(b, narrow, from);
+  b.m.SetNarrow(out, narrow, from);
+  return out;
 }
 
 // Rounds an f64 to odd: to the f32 towards zero, with the last bit set if anything was lost. Rounding that to a
@@ -37,10 +58,13 @@ Value RoundToOdd(Builder& b, Value v) {
 }  // namespace
 
 Value EncodeFloat(Builder& b, ElementType narrow, Value v, bool exact) {
-  if (narrow == ElementType::kF16 && NativeF16(b) && (exact || NativeF16Rounding(b))) {
+  if (const Value from = exact ? b.m.NarrowOf(v, narrow) : Value{}) {
+    if (from.kind != Kind::kF16) return from;
+    if (b.m.profile().features.int16) return CodeOfHalf(b, from);
+  }
+  if (narrow == ElementType::kF16 && b.m.profile().features.int16 && NativeF16Encoding(b, exact)) {
     b.m.Require(spv::Capability::Float16);
-    b.m.Require(spv::Capability::Int16);
-    return b.UConvert(b.Bitcast(b.FConvert(v, Kind::kF16), Kind::kU16), Kind::kU32);
+    return CodeOfHalf(b, b.FConvert(v, Kind::kF16));
   }
   if (narrow == ElementType::kBF16 && exact) return b.Shr(b.Bitcast(v, Kind::kU32), b.U32(16));
   const SpirvOps o{b, v.width};
@@ -52,20 +76,33 @@ Value DecodeFloat(Builder& b, ElementType narrow, Value code) {
   if (narrow == ElementType::kF16 && NativeF16(b)) {
     b.m.Require(spv::Capability::Float16);
     b.m.Require(spv::Capability::Int16);
-    return b.FConvert(b.Bitcast(b.UConvert(code, Kind::kU16), Kind::kF16), Kind::kF32);
+    const Value out = b.FConvert(b.Bitcast(b.UConvert(code, Kind::kU16), Kind::kF16), Kind::kF32);
+    b.m.SetNarrow(out, narrow, code);
+    return out;
   }
-  const SpirvOps o{b, code.width};
-  return krafla::DecodeFloat(o, SpirvOps::I{code}, *FindMiniFloat(narrow)).v;
+  return DecodeByBits(b, narrow, code);
+}
+
+Value NotAWidenedHalf(Builder& b, Value v) {
+  if (!b.m.conversion().halves_by_bits) return v;
+  const Value code = b.m.NarrowOf(v, ElementType::kF16);
+  return code ? DecodeByBits(b, ElementType::kF16, code) : v;
 }
 
 Value RoundFloat(Builder& b, ElementType narrow, Value v) {
   if (v.kind == Kind::kF64) v = RoundToOdd(b, v);
-  if (narrow == ElementType::kF16 && NativeF16Rounding(b)) {
-    b.m.Require(spv::Capability::Float16);
-    return b.FConvert(b.FConvert(v, Kind::kF16), Kind::kF32);
-  }
   if (narrow == ElementType::kF32) return v;
-  return DecodeFloat(b, narrow, EncodeFloat(b, narrow, v, /*exact=*/false));
+  if (narrow == ElementType::kF16 && NativeF16Encoding(b, /*exact=*/false)) {
+    b.m.Require(spv::Capability::Float16);
+    return Widened(b, narrow, b.FConvert(v, Kind::kF16));
+  }
+  return Widened(b, narrow, EncodeFloat(b, narrow, v, /*exact=*/false));
+}
+
+Value SettledRound(Builder& b, ElementType narrow, Value rounded, Value from) {
+  const Value half = b.m.NarrowOf(rounded, narrow);
+  // By its bits a number is rounded to this NaN already.
+  return half.kind == Kind::kF16 ? Widened(b, narrow, SettledConversion(b, half, from)) : rounded;
 }
 
 Value ReducePrecision(Builder& b, Value v, int exponent_bits, int mantissa_bits) {

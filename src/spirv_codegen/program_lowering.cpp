@@ -123,9 +123,7 @@ Value ProgramLowering::Settle(const plan::Node& node, Value out) {
     case NodeOp::kConvert:
       if (!IsFloat(node.type) || !IsFloat(program_->nodes[static_cast<std::size_t>(node.operands[0])].type)) return out;
       return SettledConversion(*b_, out, operand(0));
-    case NodeOp::kRound:
-      // The other formats are rounded by their bits, which gives this NaN already.
-      return node.storage == ElementType::kF16 ? SettledConversion(*b_, out, operand(0)) : out;
+    case NodeOp::kRound: return SettledRound(*b_, node.storage, out, operand(0));
     case NodeOp::kDecode: return node.storage == ElementType::kF16 ? SettledConversion(*b_, out, out) : out;
     case NodeOp::kConstant:
     case NodeOp::kIndex:

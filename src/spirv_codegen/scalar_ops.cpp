@@ -7,6 +7,7 @@
 #include "numerics/nan.h"
 #include "spirv/unified1/GLSL.std.450.h"
 #include "spirv_codegen/float_ops.h"
+#include "spirv_codegen/float_to_int.h"
 
 namespace krafla::spirv {
 namespace {
@@ -147,27 +148,6 @@ Value LowerPred(Builder& b, Opcode opcode, std::span<const Value> v) {
   return {};
 }
 
-// Converts a float to s32, u32, s64 or u64 as XLA does: NaN gives 0, and numbers out of range saturate. OpConvertFTo*
-// is undefined out of range, so the operand is brought into range first.
-Value FloatToInt(Builder& b, Value v, ElementType to) {
-  const Kind kind = ComputeKind(to);
-  const int bits = KindBits(kind);
-  const bool is_signed = IsSignedCompute(to);
-  auto constant = [&](double x) {
-    return v.kind == Kind::kF64 ? b.Const(Kind::kF64, std::bit_cast<uint64_t>(x)) : b.F32(static_cast<float>(x));
-  };
-  const double limit = std::ldexp(1.0, is_signed ? bits - 1 : bits);  // the first value too large
-  const double lowest = is_signed ? -limit : 0.0;
-  const Value too_big = b.FCompare(FCmp::kGe, v, constant(limit));
-  const Value in_range = b.LAnd(b.FCompare(FCmp::kGe, v, constant(lowest)), b.LNot(too_big));
-  const Value safe = b.Select(in_range, v, constant(0));
-  const Value converted = is_signed ? b.FToS(safe, kind) : b.FToU(safe, kind);
-  const uint64_t max = is_signed ? MinSigned(kind) - 1 : ~uint64_t{0};
-  Value out = b.Select(too_big, b.Const(kind, max), converted);
-  if (is_signed) { out = b.Select(b.FCompare(FCmp::kLt, v, constant(lowest)), b.Const(kind, MinSigned(kind)), out); }
-  return out;
-}
-
 Value SignExtendBits(Builder& b, Value v, int bits) {
   const Value shift = b.U32(static_cast<uint32_t>(32 - bits));
   return b.Sar(b.Shl(v, shift), shift);
@@ -202,7 +182,7 @@ Value IsNanByBits(Builder& b, Value v) {
   const Value magnitude = b.And(b.Bitcast(v, kind), b.Const(kind, ~uint64_t{0} >> (65 - KindBits(kind))));
   return b.Compare(Cmp::kULt, b.Const(kind, inf), magnitude);
 }
-uint64_t NanBits(Kind kind) { return kind == Kind::kF64 ? kNanF64 : kNanF32; }
+uint64_t NanBits(Kind kind) { return kind == Kind::kF64 ? kNanF64 : kind == Kind::kF16 ? kNanF16 : kNanF32; }
 
 }  // namespace
 
@@ -213,7 +193,7 @@ Value SettledNan(Builder& b, Value v) {
 Value SettledConversion(Builder& b, Value v, Value from) {
   const Kind bits = from.kind == Kind::kF64 ? Kind::kU64 : Kind::kU32;
   const Value negative = b.Compare(Cmp::kSLt, b.Bitcast(from, bits), b.Const(bits, 0));
-  const uint64_t nan = NanBits(v.kind), sign = v.kind == Kind::kF64 ? uint64_t{1} << 63 : 0x80000000u;
+  const uint64_t nan = NanBits(v.kind), sign = uint64_t{1} << (KindBits(v.kind) - 1);
   const Value quiet = b.Select(negative, b.Const(v.kind, nan | sign), b.Const(v.kind, nan));
   return b.Select(IsNanByBits(b, from), quiet, v);
 }
@@ -264,6 +244,7 @@ namespace {
 // The greater, or the lesser, of two numbers by their bits, so that subnormals differ from zeros on every device and +0
 // is greater than -0.
 Value Extreme(Builder& b, Value x, Value y, bool greater) {
+  if (const Value v = ExtremeOfConstant(b, x, y, !greater)) return v;
   const Value less = b.Compare(Cmp::kSLt, TotalOrderKey(b, x), TotalOrderKey(b, y));
   const Value ordered = greater ? b.Select(less, y, x) : b.Select(less, x, y);
   return b.Select(b.IsNan(x), x, b.Select(b.IsNan(y), y, ordered));
@@ -361,7 +342,11 @@ Value LowerNode(Builder& b, const plan::ElementProgram& program, const plan::Nod
     case plan::NodeOp::kHlo: return LowerHlo(b, node.opcode, node.type, node.storage, operands);
     case plan::NodeOp::kCompare:
       return LowerCompare(b, node.direction, operand_type(0), node.total_order, operands[0], operands[1]);
-    case plan::NodeOp::kConvert: return LowerConvert(b, operand_type(0), node.type, operands[0]);
+    case plan::NodeOp::kConvert:
+      if (IsFloat(operand_type(0)) && !IsFloat(node.type) && node.type != ElementType::kPred &&
+          IsSmallNumber(program, node.operands[0]))
+        return SmallFloatToInt(b, operands[0], node.type);
+      return LowerConvert(b, operand_type(0), node.type, operands[0]);
     case plan::NodeOp::kBitcast: return b.Bitcast(operands[0], ComputeKind(node.type));
     case plan::NodeOp::kRound: return LowerRound(b, node.storage, operands[0]);
     case plan::NodeOp::kWrap: return LowerWrap(b, node.storage, operands[0]);

@@ -26,8 +26,8 @@ KernelWriter::KernelWriter(const plan::KernelPlan& kernel_plan, const DeviceProf
                            KernelModule* joint)
     : is_joint_(joint != nullptr),
       own_(is_joint_ ? nullptr
-                     : std::make_unique<KernelModule>(device, Describe(kernel_plan, std::move(scratch)),
-                                                      device_tuning.memory, push_words)),
+                     : std::make_unique<KernelModule>(device, Describe(kernel_plan, std::move(scratch)), device_tuning,
+                                                      push_words)),
       to_(is_joint_ ? *joint : *own_),
       m(to_.m),
       b(to_.b),

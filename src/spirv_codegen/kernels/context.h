@@ -25,8 +25,8 @@ struct Target {
 
 // What a kernel is written to: a module with its builder and the buffers.
 struct KernelModule {
-  KernelModule(const DeviceProfile& profile, std::vector<BufferDesc> descs, const MemoryTuning& tuning, int push_words)
-      : m(profile), b(m), buffers(b, std::move(descs), tuning, push_words) {}
+  KernelModule(const DeviceProfile& profile, std::vector<BufferDesc> descs, const Tuning& tuning, int push_words)
+      : m(profile, tuning.conversion), b(m), buffers(b, std::move(descs), tuning.memory, push_words) {}
   Module m;
   Builder b;
   Buffers buffers;

@@ -234,7 +234,7 @@ Result<EmittedProgram> EmitJointly(const plan::KernelPlan& plan, const plan::Hor
   for (int64_t bytes : parts.scratch) buffers.push_back({bytes / 4, 4, true});
   JointKernels joint;
   for (std::size_t d = 0; d < first.dispatches.size(); ++d)
-    joint.modules.push_back(std::make_unique<KernelModule>(target.profile, buffers, target.tuning.memory, 0));
+    joint.modules.push_back(std::make_unique<KernelModule>(target.profile, buffers, target.tuning, 0));
   if (before == 1) {
     const RowsBefore rows(plan, std::get<plan::ReduceKernel>(horizontal.parts[0]));
     if (const Refusal why = rows.Refuses(parts, target)) return Unimplemented("The kernel has {}.", *why);
