@@ -265,8 +265,13 @@ std::string QrText(std::string_view type, int m, int n) {
 TEST_P(LinalgTest, Qr) {
   for (std::string_view type : {"f32", "f64", "c64", "c128"})
     for (auto [m, n] : {std::pair{1, 1}, {9, 5}, {5, 9}}) Compare(QrText(type, m, n), BoundOf(type));
-  // More than a workgroup's memory holds.
+  // More than a workgroup's memory holds: blocks of reflectors, of which the last has fewer, and columns after them.
   Compare(QrText("f32", 150, 130), 1e-4);
+  Compare(QrText("f32", 90, 150), 1e-4);
+  Compare(QrText("f32", 3000, 5), 1e-4);
+  Compare(QrText("c64", 80, 96), 1e-4);
+  Compare(QrText("f64", 70, 67), 1e-12);
+  Compare(QrText("bf16", 104, 92), 0.1);
 }
 
 std::string LuText(std::string_view type, std::string_view batch, int m, int n) {
@@ -285,9 +290,25 @@ TEST_P(LinalgTest, Lu) {
   Compare(LuText("bf16", "3,", 4, 4), BoundOf("bf16"));
   Compare(LuText("f32", "", 150, 130), 1e-4);
   Compare(LuText("f32", "", 130, 170), 1e-4);
+  Compare(LuText("f32", "2,", 140, 172), 1e-4);
+  Compare(LuText("f64", "", 101, 112), 1e-12);
   Compare(LuText("c128", "", 270, 40), 1e-12);
   Compare(LuText("f32", "0,", 3, 3), 0);
   Compare(LuText("f32", "2,", 3, 0), 0);
+}
+
+// A column of zeros, which a reflector leaves as it is.
+TEST_P(LinalgTest, QrOfZeros) {
+  constexpr int kRows = 120, kColumns = 100;
+  std::vector<float> a(2 * kRows * kColumns, 0.0f);
+  for (std::size_t i = 0; i < a.size() / 2; i += kColumns) a[i + 3] = 1.0f;
+  std::vector<Literal> arguments;
+  arguments.push_back(MakeLiteral(Format("f32[2,{},{}]", kRows, kColumns), a));
+  auto got = Run(QrText("f32", kRows, kColumns), arguments);
+  ASSERT_EQ(got.size(), 3u);
+  const std::vector<float> taus = Values<float>(got[1]), q = Values<float>(got[2]);
+  for (std::size_t i = 0; i < taus.size(); ++i) EXPECT_EQ(taus[i] != 0, i == 3) << i;
+  for (float v : q) ASSERT_TRUE(std::isfinite(v));
 }
 
 // A column of zeros is passed over, as by LAPACK.
@@ -314,7 +335,7 @@ TEST_P(LinalgTest, LuOfSingularMatrices) {
 // Blocks of all sizes, with and without vectors of matrices.
 TEST_P(LinalgTest, FactorsAndSolutionsInBatches) {
   for (std::string_view type : {"f32", "c64"})
-    for (int n : {2, 9, 16, 65, 130}) {
+    for (int n : {2, 9, 16, 65, 108, 130}) {
       const int batch = n > 16 ? 1 : 19;
       for (bool lower : {true, false})
         Compare(
@@ -327,7 +348,7 @@ TEST_P(LinalgTest, FactorsAndSolutionsInBatches) {
         Compare(
             Format("HloModule m\nENTRY main {{\n  a = {4}[{1},{0},{0}] parameter(0)\n  b = {4}[{1},{2}] parameter(1)\n"
                    "  ROOT x = {4}[{1},{2}] triangular-solve(a, b), left_side={3}, lower={3}, transpose_a={5}\n}}\n",
-                   n, batch, left ? Format("{},{}", n, 5) : Format("{},{}", 5, n), left, type,
+                   n, batch, left ? Format("{},{}", n, n == 108 ? 12 : 5) : Format("{},{}", 5, n), left, type,
                    type == "f32" ? "NO_TRANSPOSE" : "ADJOINT"),
             1e-5, Fill::kTriangular);
     }

@@ -66,6 +66,7 @@ class CholeskyBlocks {
       : k_(k),
         n_(k.rows),
         block_(BlockOf(k, target)),
+        local_(WorkgroupSize(target.profile, target.tuning.linalg.local)),
         program_(plan, k, target, {k.batch * k.rows * k.rows, k.batch}),
         work_(program_.scratch(0)),
         failed_(program_.scratch(1)) {}
@@ -80,7 +81,7 @@ class CholeskyBlocks {
       const int64_t left = n_ - std::min(n_, at + block_);
       if (left == 0) break;
       KRAFLA_TRY(program_.Run(panel, left, at));
-      KRAFLA_TRY(program_.Run(update, CeilDiv(left, Tile()) * CeilDiv(left, Tile()), at));
+      KRAFLA_TRY(program_.Run(update, TileGroups(local_).Count(CeilDiv(left, Tile()), CeilDiv(left, Tile())), at));
     }
     const int finish = AddFinish();
     KRAFLA_TRY(program_.Run(finish, n_ * n_));
@@ -111,7 +112,7 @@ class CholeskyBlocks {
 
   // Copies the lower triangle, or the conjugate of the mirrored upper one, to scratch. No matrix has failed yet.
   int AddStart() {
-    return program_.Add("cholesky.start", [&](LinalgKernelWriter& w) {
+    return program_.AddElements("cholesky.start", [&](LinalgKernelWriter& w) {
       Builder& b = w.b;
       const Value row = b.UDiv(w.item, w.U32(n_)), column = b.Sub(w.item, b.Mul(row, w.U32(n_)));
       b.If(b.Compare(Cmp::kULe, column, row), [&] {
@@ -191,7 +192,7 @@ class CholeskyBlocks {
   // Subtracts what the panel contributes to the columns on its right, in tiles on and below the diagonal.
   int AddUpdate() {
     const int64_t tile = Tile();
-    return program_.Add("cholesky.update", [&](LinalgKernelWriter& w) {
+    return program_.AddGroups("cholesky.update", local_, [&](LinalgKernelWriter& w) {
       Builder& b = w.b;
       UpdateTile t;
       t.rows = t.columns = static_cast<int>(tile);
@@ -199,21 +200,33 @@ class CholeskyBlocks {
       t.end = BlockEnd(w);
       t.row_bound = t.column_bound = w.U32(n_);
       const Value tiles = b.UDiv(b.Add(b.Sub(w.U32(n_), t.end), w.U32(tile - 1)), w.U32(tile));
-      const Value i = b.UDiv(w.item, tiles), j = b.Sub(w.item, b.Mul(i, tiles));
-      t.row = b.Add(t.end, b.Mul(i, w.U32(tile)));
-      t.column = b.Add(t.end, b.Mul(j, w.U32(tile)));
+      const TileGroups::Tile own = TileGroups(local_).Own(w, tiles);
+      t.row = b.Add(t.end, b.Mul(own.down, w.U32(tile)));
+      t.column = b.Add(t.end, b.Mul(own.across, w.U32(tile)));
       t.left = [&](Value r, Value c) { return Load(w, r, c); };
       t.right = [&](Value r, Value c) { return w.numbers.Conj(Load(w, c, r)); };
       t.load = t.left;
       t.store = [&](Value r, Value c, Number v) { Store(w, r, c, v); };
-      b.If(b.Compare(Cmp::kULe, j, i), [&] { EmitUpdateTile(w, t); });
+      if (!w.numbers.complex() && n_ % 4 == 0) {
+        const ElementType wide = w.numbers.wide();
+        t.left_along_k = t.load_across = [&w, this, wide](Value r, Value c) {
+          return w.numbers.LoadFour(work_, wide, Place(w, r, c));
+        };
+        t.right_along_k = [&w, this, wide](Value k, Value c) {
+          return w.numbers.LoadFour(work_, wide, Place(w, c, k));
+        };
+        t.store_across = [&w, this, wide](Value r, Value c, Value v) {
+          w.numbers.StoreFour(work_, wide, Place(w, r, c), v);
+        };
+      }
+      b.If(b.Compare(Cmp::kULe, own.across, own.down), [&] { EmitUpdateTile(w, t); });
     });
   }
 
   // Writes the factor, or the conjugate of its mirror image, to the result, with zeros in the other triangle and NaN
   // where a matrix has failed.
   int AddFinish() {
-    return program_.Add("cholesky.finish", [&](LinalgKernelWriter& w) {
+    return program_.AddElements("cholesky.finish", [&](LinalgKernelWriter& w) {
       Builder& b = w.b;
       Numbers& num = w.numbers;
       const Value row = b.UDiv(w.item, w.U32(n_)), column = b.Sub(w.item, b.Mul(row, w.U32(n_)));
@@ -239,6 +252,7 @@ class CholeskyBlocks {
   static constexpr int kA = 0, kOut = 1;
   const plan::LinalgKernel& k_;
   int64_t n_, block_;
+  uint32_t local_;
   LinalgProgram program_;
   int work_;    // the scratch buffer of the lower factors
   int failed_;  // the scratch buffer that has a number other than zero for each matrix that is not positive definite

@@ -25,29 +25,45 @@ LinalgProgram::LinalgProgram(const plan::KernelPlan& plan, const plan::LinalgKer
 }
 
 int LinalgProgram::Add(std::string variant, const LinalgBody& body) {
-  return AddKernel(std::move(variant), WorkgroupSize(target_.profile, target_.tuning.linalg.local), false, body);
+  const uint32_t local = WorkgroupSize(target_.profile, target_.tuning.linalg.local);
+  return AddKernel(std::move(variant), local, local, body);
+}
+int LinalgProgram::AddElements(std::string variant, const LinalgBody& body) {
+  const uint32_t local = WorkgroupSize(target_.profile, target_.tuning.linalg.local);
+  const auto points = static_cast<uint32_t>(target_.tuning.linalg.workgroup_points);
+  return AddKernel(std::move(variant), local, std::max(points / local, 1u) * local, body);
 }
 int LinalgProgram::AddGroups(std::string variant, uint32_t local, const LinalgBody& body) {
-  return AddKernel(std::move(variant), local, true, body);
+  return AddKernel(std::move(variant), local, 1, body);
 }
 
-int LinalgProgram::AddKernel(std::string variant, uint32_t local, bool groups, const LinalgBody& body) {
+int LinalgProgram::AddKernel(std::string variant, uint32_t local, uint32_t items, const LinalgBody& body) {
   KernelWriter w(plan_, target_, descs_, 2);
   Builder& b = w.b;
   Numbers numbers(w, kernel_.type);
   // The rows of a grid with more than one row have the device's greatest width.
   const Value group =
       b.Add(b.Mul(b.WorkgroupId(1), b.U32(target_.profile.limits.max_workgroup_count[0])), b.WorkgroupId(0));
-  const Value id = groups ? group : b.Add(b.Mul(group, b.U32(local)), b.LocalIndex());
   const Value count = w.buffers.PushWord(0);
-  const Value at = w.buffers.PushWord(1);
-  b.If(b.Compare(Cmp::kULt, id, b.Mul(count, b.U32(static_cast<uint32_t>(kernel_.batch)))), [&] {
-    const Value matrix = b.UDiv(id, count);
-    LinalgKernelWriter writer{b, w.buffers, numbers, matrix, b.Sub(id, b.Mul(matrix, count)), at};
-    body(writer);
-  });
+  const Value at = w.buffers.PushWord(1), end = b.Mul(count, b.U32(static_cast<uint32_t>(kernel_.batch)));
+  const auto item = [&](Value id) {
+    b.If(b.Compare(Cmp::kULt, id, end), [&] {
+      // Drivers without an instruction for it divide lane by lane.
+      const Value matrix = kernel_.batch == 1 ? b.U32(0) : b.UDiv(id, count);
+      LinalgKernelWriter writer{b, w.buffers, numbers, matrix, b.Sub(id, b.Mul(matrix, count)), at};
+      body(writer);
+    });
+  };
+  const Value first = b.Mul(group, b.U32(items));
+  if (items == 1) {
+    item(first);
+  } else if (items == local) {
+    item(b.Add(first, b.LocalIndex()));
+  } else {
+    b.For(b.U32(0), b.U32(items), b.U32(local), [&](Value turn) { item(b.Add(b.Add(first, turn), b.LocalIndex())); });
+  }
   out_.kernels.push_back(w.Finish({local, 1, 1}, std::move(variant)));
-  groups_.push_back(groups);
+  items_.push_back(items);
   return static_cast<int>(out_.kernels.size()) - 1;
 }
 
@@ -55,7 +71,7 @@ Result<> LinalgProgram::Run(int kernel, int64_t items, int64_t at) {
   if (items == 0) return {};
   const auto k = static_cast<std::size_t>(kernel);
   const int64_t total = items * kernel_.batch;
-  const int64_t groups = groups_[k] ? total : CeilDiv(total, int64_t{out_.kernels[k].local_size[0]});
+  const int64_t groups = CeilDiv(total, int64_t{items_[k]});
   const int64_t widest = target_.profile.limits.max_workgroup_count[0];
   const int64_t rows = CeilDiv(groups, widest);
   if (rows > target_.profile.limits.max_workgroup_count[1] || total > (int64_t{1} << 31))
@@ -66,7 +82,7 @@ Result<> LinalgProgram::Run(int kernel, int64_t items, int64_t at) {
   return {};
 }
 Result<> LinalgProgram::RunRound(std::string variant, int work, int result, int64_t count) {
-  const int kernel = Add(std::move(variant), [&](LinalgKernelWriter& w) {
+  const int kernel = AddElements(std::move(variant), [&](LinalgKernelWriter& w) {
     const Value at = w.b.Add(w.b.Mul(w.matrix, w.U32(count)), w.item);
     w.numbers.Store(result, kernel_.type, at, w.numbers.LoadWide(work, at));
   });
@@ -101,36 +117,6 @@ void EmitSubstitution(LinalgKernelWriter& w, const SubstitutionBlock& s) {
     if (!s.unit) value = n.Div(value, s.m(row, row));
     s.store(row, value);
   });
-}
-
-void EmitUpdateTile(LinalgKernelWriter& w, const UpdateTile& t) {
-  Builder& b = w.b;
-  Numbers& n = w.numbers;
-  // Beyond the bounds the last row or column is read again, and not stored.
-  const auto place = [&](Value first, int offset, Value bound) {
-    return b.Min(b.Add(first, b.U32(static_cast<uint32_t>(offset))), b.Sub(bound, b.U32(1)));
-  };
-  std::vector<Value> rows, columns;
-  for (int i = 0; i < t.rows; ++i) rows.push_back(place(t.row, i, t.row_bound));
-  for (int j = 0; j < t.columns; ++j) columns.push_back(place(t.column, j, t.column_bound));
-  const std::vector<Number> zeros(static_cast<std::size_t>(t.rows * t.columns), n.Real(0));
-  const Values sums = b.For(t.begin, t.end, b.U32(1), n.Pack(zeros), [&](Value k, const Values& carried) {
-    std::vector<Number> left, right, next;
-    for (Value r : rows) left.push_back(t.left(r, k));
-    for (Value c : columns) right.push_back(t.right(k, c));
-    for (std::size_t i = 0; i < left.size(); ++i)
-      for (std::size_t j = 0; j < right.size(); ++j)
-        next.push_back(n.Add(n.Unpack(carried, i * right.size() + j), n.Mul(left[i], right[j])));
-    return n.Pack(next);
-  });
-  for (int i = 0; i < t.rows; ++i)
-    for (int j = 0; j < t.columns; ++j) {
-      const Value r = b.Add(t.row, b.U32(static_cast<uint32_t>(i))),
-                  c = b.Add(t.column, b.U32(static_cast<uint32_t>(j)));
-      const Value inside = b.LAnd(b.Compare(Cmp::kULt, r, t.row_bound), b.Compare(Cmp::kULt, c, t.column_bound));
-      b.If(inside,
-           [&] { t.store(r, c, n.Sub(t.load(r, c), n.Unpack(sums, static_cast<std::size_t>(i * t.columns + j)))); });
-    }
 }
 
 Result<EmittedProgram> EmitLinalg(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel,

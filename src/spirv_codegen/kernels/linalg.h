@@ -3,8 +3,10 @@
 // buffers; within one dispatch every invocation works on elements of its own.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 
+#include "base/checked_math.h"
 #include "spirv_codegen/kernels/numbers.h"
 #include "spirv_codegen/kernels/variant.h"
 
@@ -41,8 +43,10 @@ class LinalgProgram {
   LinalgProgram(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel, const Target& target,
                 const std::vector<int64_t>& scratch);
 
-  // Adds a kernel that has one invocation for each item. Both functions return the kernel's number.
+  // Adds a kernel that has one invocation for each item. These functions return the kernel's number.
   int Add(std::string variant, const LinalgBody& body);
+  // The same for items of a few instructions each: an invocation takes several of them where workgroups cost more.
+  int AddElements(std::string variant, const LinalgBody& body);
   // Adds a kernel that has a workgroup of `local` invocations for each item.
   int AddGroups(std::string variant, uint32_t local, const LinalgBody& body);
   // Adds a dispatch of the kernel with so many items for each matrix.
@@ -54,13 +58,14 @@ class LinalgProgram {
   EmittedProgram Take() { return std::move(out_); }
 
  private:
-  int AddKernel(std::string variant, uint32_t local, bool groups, const LinalgBody& body);
+  // Whose workgroup has `items` items, of invocations or of its own.
+  int AddKernel(std::string variant, uint32_t local, uint32_t items, const LinalgBody& body);
 
   const plan::KernelPlan& plan_;
   const plan::LinalgKernel& kernel_;
   const Target& target_;
   std::vector<BufferDesc> descs_;
-  std::vector<bool> groups_;
+  std::vector<uint32_t> items_;  // of a workgroup of each kernel
   EmittedProgram out_;
 };
 
@@ -105,8 +110,34 @@ struct UpdateTile {
   Value begin, end;
   ElementLoad left, right, load;
   ElementStore store;
+  // Four real numbers that lie side by side, as a vector, where a matrix has them so: along k, whose range has a
+  // multiple of four then, or across columns, of which there are four in a tile and a multiple of four within the
+  // bound. May be empty.
+  std::function<Value(Value row, Value k)> left_along_k;
+  std::function<Value(Value k, Value column)> right_along_k, right_across;
+  std::function<Value(Value row, Value column)> load_across;
+  std::function<void(Value row, Value column, Value four)> store_across;
 };
 void EmitUpdateTile(LinalgKernelWriter& w, const UpdateTile& t);
+
+// How the invocations of a workgroup lie over tiles: eight side by side, which read the same rows on the left, and the
+// others below them.
+class TileGroups {
+ public:
+  explicit TileGroups(uint32_t local) : across_(std::min(local, 8u)), down_(local / across_) {}
+  int64_t Count(int64_t tiles_down, int64_t tiles_across) const {
+    return CeilDiv(tiles_down, int64_t{down_}) * CeilDiv(tiles_across, int64_t{across_});
+  }
+  // The tile of this invocation of workgroup `w.item`, of a matrix with so many tiles side by side. It may lie past the
+  // last one.
+  struct Tile {
+    Value down, across;
+  };
+  Tile Own(LinalgKernelWriter& w, Value tiles_across) const;
+
+ private:
+  uint32_t across_, down_;
+};
 
 Result<EmittedProgram> EmitCholesky(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel,
                                     const Target& target);

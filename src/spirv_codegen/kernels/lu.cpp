@@ -134,7 +134,8 @@ class LuEmitter {
       }
       KRAFLA_TRY(program_.Run(exchange, columns_ - (end - at), at));
       if (end < rows_ && end < columns_)
-        KRAFLA_TRY(program_.Run(update, CeilDiv(rows_ - end, Tile()) * CeilDiv(columns_ - end, Tile()), at));
+        KRAFLA_TRY(program_.Run(
+            update, TileGroups(local_).Count(CeilDiv(rows_ - end, Tile()), CeilDiv(columns_ - end, Tile())), at));
     }
     return program_.Run(finish, 1);
   }
@@ -157,7 +158,7 @@ class LuEmitter {
 
   // Copies the matrix to where it is factored.
   int AddCopy() {
-    return program_.Add("lu.copy", [&](LinalgKernelWriter& w) {
+    return program_.AddElements("lu.copy", [&](LinalgKernelWriter& w) {
       const Value at = w.b.Add(w.b.Mul(w.matrix, w.U32(rows_ * columns_)), w.item);
       w.numbers.StoreWide(work_, at, w.numbers.Load(kA, k_.type, at));
     });
@@ -233,7 +234,7 @@ class LuEmitter {
   // Subtracts what the panel contributes to the matrix below and on the right of it, in tiles.
   int AddUpdate() {
     const int64_t tile = Tile();
-    return program_.Add("lu.update", [&](LinalgKernelWriter& w) {
+    return program_.AddGroups("lu.update", local_, [&](LinalgKernelWriter& w) {
       Builder& b = w.b;
       UpdateTile t;
       t.rows = t.columns = static_cast<int>(tile);
@@ -242,11 +243,21 @@ class LuEmitter {
       t.row_bound = w.U32(rows_);
       t.column_bound = w.U32(columns_);
       const Value across = b.UDiv(b.Add(b.Sub(w.U32(columns_), t.end), w.U32(tile - 1)), w.U32(tile));
-      const Value i = b.UDiv(w.item, across), j = b.Sub(w.item, b.Mul(i, across));
-      t.row = b.Add(t.end, b.Mul(i, w.U32(tile)));
-      t.column = b.Add(t.end, b.Mul(j, w.U32(tile)));
+      const TileGroups::Tile own = TileGroups(local_).Own(w, across);
+      t.row = b.Add(t.end, b.Mul(own.down, w.U32(tile)));
+      t.column = b.Add(t.end, b.Mul(own.across, w.U32(tile)));
       t.left = t.right = t.load = [&](Value r, Value c) { return Load(w, r, c); };
       t.store = [&](Value r, Value c, Number v) { Store(w, r, c, v); };
+      // Only panels of all their columns have something on the right.
+      if (!w.numbers.complex() && columns_ % 4 == 0) {
+        const ElementType wide = w.numbers.wide();
+        t.left_along_k = t.right_across = t.load_across = [&w, this, wide](Value r, Value c) {
+          return w.numbers.LoadFour(work_, wide, Place(w, r, c));
+        };
+        t.store_across = [&w, this, wide](Value r, Value c, Value v) {
+          w.numbers.StoreFour(work_, wide, Place(w, r, c), v);
+        };
+      }
       EmitUpdateTile(w, t);
     });
   }

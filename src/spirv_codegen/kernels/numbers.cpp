@@ -23,9 +23,7 @@ Numbers::Numbers(KernelWriter& w, ElementType hlo_type)
   b_.strict = false;
 }
 
-Value Numbers::Constant(double v) {
-  return kind_ == Kind::kF64 ? b_.Const(kind_, std::bit_cast<uint64_t>(v)) : b_.F32(static_cast<float>(v));
-}
+Value Numbers::Constant(double v) { return b_.Float(kind_, v); }
 
 Number Numbers::Add(Number a, Number b) { return {b_.FAdd(a.re, b.re), complex_ ? b_.FAdd(a.im, b.im) : Value{}}; }
 Number Numbers::Sub(Number a, Number b) { return {b_.FSub(a.re, b.re), complex_ ? b_.FSub(a.im, b.im) : Value{}}; }
@@ -61,24 +59,29 @@ Value Numbers::Square(Number a) {
 }
 
 Number Numbers::Load(int buffer, ElementType storage, Value index) {
-  if (!complex_) {
-    const Value bits = buffers_.Load(buffer, StorageBytes(storage), index, 1, Kind::kF64);
-    return {FromStorage(b_, storage, bits), {}};
-  }
+  if (!complex_) return {LoadReal(buffer, storage, index, 1), {}};
   const int words = kind_ == Kind::kF64 ? 4 : 2;
   const Value pair = b_.BitcastTo(buffers_.LoadWords(buffer, index, words), kind_, 2);
   return {b_.Extract(pair, 0), b_.Extract(pair, 1)};
 }
 
 void Numbers::Store(int buffer, ElementType storage, Value index, Number value) {
-  if (!complex_) {
-    Value v = value.re;
-    if (storage != RealPart(wide_)) v = LowerRound(b_, storage, v);
-    buffers_.Store(buffer, StorageBytes(storage), index, ToStorage(b_, storage, v));
-    return;
-  }
+  if (!complex_) return StoreReal(buffer, storage, index, value.re);
   const Value lanes[] = {value.re, value.im};
   buffers_.StoreWords(buffer, index, b_.BitcastTo(b_.Composite(lanes), Kind::kU32, kind_ == Kind::kF64 ? 4 : 2));
+}
+
+Value Numbers::LoadFour(int buffer, ElementType storage, Value index) { return LoadReal(buffer, storage, index, 4); }
+void Numbers::StoreFour(int buffer, ElementType storage, Value index, Value four) {
+  StoreReal(buffer, storage, index, four);
+}
+
+Value Numbers::LoadReal(int buffer, ElementType storage, Value index, int width) {
+  return FromStorage(b_, storage, buffers_.Load(buffer, StorageBytes(storage), index, width, Kind::kF64));
+}
+void Numbers::StoreReal(int buffer, ElementType storage, Value index, Value v) {
+  if (storage != RealPart(wide_)) v = LowerRound(b_, storage, v);
+  buffers_.Store(buffer, StorageBytes(storage), index, ToStorage(b_, storage, v));
 }
 
 Values Numbers::Pack(std::span<const Number> numbers) const {

@@ -34,6 +34,9 @@ class Numbers {
   // Element `index` of a buffer whose elements are of type `storage`: the HLO type, or in scratch that of kind().
   Number Load(int buffer, ElementType storage, Value index);
   void Store(int buffer, ElementType storage, Value index, Number value);
+  // Four real elements from `index` on, a multiple of 4.
+  Value LoadFour(int buffer, ElementType storage, Value index);
+  void StoreFour(int buffer, ElementType storage, Value index, Value four);
   // An element of scratch, which has the compute type.
   Number LoadWide(int buffer, Value index) { return Load(buffer, wide_, index); }
   void StoreWide(int buffer, Value index, Number value) { Store(buffer, wide_, index, value); }
@@ -46,6 +49,9 @@ class Numbers {
   Number Unpack(const Values& values, std::size_t n) const;
 
  private:
+  Value LoadReal(int buffer, ElementType storage, Value index, int width);
+  void StoreReal(int buffer, ElementType storage, Value index, Value v);
+
   Builder& b_;
   Buffers& buffers_;
   ElementType wide_;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Householder QR as LAPACK's geqrf and orgqr define it (XLA: qr_expander.cc). Reflector k is I - tau v v^H with v[k] =
-// 1; the part of v below lies unscaled in column k of the working copy, with its scale beside it, so that no invocation
-// writes a column that another still reads.
+// 1; the part of v below lies in column k of the working copy.
 #include "base/checked_math.h"
-#include "spirv_codegen/kernels/linalg.h"
+#include "spirv_codegen/kernels/reflectors.h"
 
 namespace krafla::spirv {
 namespace {
@@ -44,7 +43,7 @@ Reflector MakeReflector(LinalgKernelWriter& w, Value tail, Number alpha) {
   return out;
 }
 
-// column c -= v conj(tau) (v^H column), v from column k of `a`.
+// column c -= v conj(tau) (v^H column), v from column k of `a`, where it is not scaled.
 void ApplyReflector(LinalgKernelWriter& w, const WorkingCopy& a, int64_t rows, Value k, Value c, const Reflector& h) {
   Builder& b = w.b;
   Numbers& n = w.numbers;
@@ -68,9 +67,11 @@ class QrEmitter {
         target_(target),
         rows_(k.rows),
         columns_(k.columns),
+        block_(target.tuning.linalg.reflectors),
         local_(WorkgroupSize(target.profile, target.tuning.linalg.local)),
-        // The working copy; scale and beta of each reflector.
-        program_(plan, k, target, {k.batch * k.rows * k.columns, k.batch * k.reflectors * 2}) {}
+        // The working copy; of each reflector its products with those of its block before it, and its tau, or, where a
+        // workgroup has the matrix, its scale and beta.
+        program_(plan, k, target, {k.batch * k.rows * k.columns, k.batch * k.reflectors * (block_ + 1)}) {}
 
   Refusal RefusesShared() const {
     const ElementType wide = Numbers::WideType(k_.type);
@@ -107,32 +108,139 @@ class QrEmitter {
     return Finish();
   }
 
-  // One dispatch for each column.
-  Result<EmittedProgram> EmitByColumns() {
-    const int start = program_.Add("qr.copy", [&](LinalgKernelWriter& w) {
+  // Two dispatches for each block of reflectors: a workgroup finds them, then an invocation applies them to each column
+  // after them.
+  Result<EmittedProgram> EmitByBlocks() {
+    const int start = program_.AddElements("qr.copy", [&](LinalgKernelWriter& w) {
       const Value at = w.b.Add(w.b.Mul(w.matrix, w.U32(rows_ * columns_)), w.item);
       w.numbers.StoreWide(program_.scratch(0), at, w.numbers.Load(kA, k_.type, at));
     });
     KRAFLA_TRY(program_.Run(start, rows_ * columns_));
-    const int column = program_.AddGroups("qr.column", local_, [&](LinalgKernelWriter& w) {
-      Builder& b = w.b;
-      WorkingCopy a;
-      auto place = [&](Value r, Value c) {
-        return b.Add(b.Mul(b.Add(b.Mul(w.matrix, w.U32(rows_)), r), w.U32(columns_)), c);
-      };
-      a.load = [&](Value r, Value c) { return w.numbers.LoadWide(program_.scratch(0), place(r, c)); };
-      a.store = [&](Value r, Value c, Number v) { w.numbers.StoreWide(program_.scratch(0), place(r, c), v); };
-      const Reflector h = FindReflector(w, a, w.at);
-      b.If(b.Compare(Cmp::kEq, w.item, b.U32(0)), [&] { SaveReflector(w, w.at, h); });
-      const Value c = b.Add(b.Add(w.at, b.U32(1)), b.Add(b.Mul(w.item, w.U32(local_)), b.LocalIndex()));
-      b.If(b.Compare(Cmp::kULt, c, w.U32(columns_)), [&] { ApplyReflector(w, a, rows_, w.at, c, h); });
-    });
-    for (int64_t k = 0; k < k_.reflectors; ++k)
-      KRAFLA_TRY(program_.Run(column, std::max<int64_t>(1, CeilDiv(columns_ - k - 1, int64_t{local_})), k));
-    return Finish();
+    const int64_t rest = k_.reflectors % block_;
+    const int panel = AddPanel(block_), last_panel = rest > 0 ? AddPanel(rest) : panel;
+    const int update = AddUpdate(block_), last_update = rest > 0 && columns_ > k_.reflectors ? AddUpdate(rest) : update;
+    for (int64_t at = 0; at < k_.reflectors; at += block_) {
+      const int64_t count = std::min(block_, k_.reflectors - at);
+      KRAFLA_TRY(program_.Run(count == block_ ? panel : last_panel, 1, at));
+      KRAFLA_TRY(program_.Run(count == block_ ? update : last_update, columns_ - at - count, at));
+    }
+    KRAFLA_TRY(program_.RunRound("qr.finish", program_.scratch(0), kOut, rows_ * columns_));
+    return program_.Take();
   }
 
  private:
+  Value Place(LinalgKernelWriter& w, Value r, Value c) const {
+    return w.b.Add(w.b.Mul(w.b.Add(w.b.Mul(w.matrix, w.U32(rows_)), r), w.U32(columns_)), c);
+  }
+  WorkingCopy InScratch(LinalgKernelWriter& w) const {
+    return {[this, &w](Value r, Value c) { return w.numbers.LoadWide(program_.scratch(0), Place(w, r, c)); },
+            [this, &w](Value r, Value c, Number v) { w.numbers.StoreWide(program_.scratch(0), Place(w, r, c), v); }};
+  }
+  // Where a block's numbers of reflector k lie: its products with those before it, then its tau.
+  Value Saved(LinalgKernelWriter& w, Value k, Value number) const {
+    const Value reflector = w.b.Add(w.b.Mul(w.matrix, w.U32(k_.reflectors)), k);
+    return w.b.Add(w.b.Mul(reflector, w.U32(block_ + 1)), number);
+  }
+
+  // Finds `count` reflectors from column `at` on, one after the other, and applies each to the columns after it.
+  int AddPanel(int64_t count) {
+    return program_.AddGroups("qr.panel", local_, [&, count](LinalgKernelWriter& w) {
+      Builder& b = w.b;
+      w.buffers.MakeCoherent();
+      const WorkingCopy a = InScratch(w);
+      SharedMatrix parts(w, local_, count), products(w, 1, count);
+      b.For(b.U32(0), w.U32(count), b.U32(1), [&](Value j) {
+        const Value k = b.Add(w.at, j), below = b.Add(b.Add(k, b.U32(1)), b.LocalIndex());
+        b.BufferBarrier();
+        const Reflector h = FindReflector(w, a, k);
+        b.BufferBarrier();
+        b.For(below, w.U32(rows_), w.U32(local_),
+              [&](Value r) { a.store(r, k, w.numbers.Mul(a.load(r, k), h.scale)); });
+        b.If(b.Compare(Cmp::kEq, b.LocalIndex(), b.U32(0)), [&] {
+          a.store(k, k, h.beta);
+          w.numbers.StoreWide(program_.scratch(1), Saved(w, k, w.U32(block_)), h.tau);
+          w.numbers.Store(kTaus, k_.type, b.Add(b.Mul(w.matrix, w.U32(k_.reflectors)), k), h.tau);
+        });
+        b.BufferBarrier();
+        MultiplyPanel(w, a, k, count, parts, products);
+        SubtractFromPanel(w, a, k, j, count, w.numbers.Conj(h.tau), products);
+      });
+    });
+  }
+
+  // products[q] = v_k^H x, where x is column `at` + q from row k on: another reflector before k, after it a column.
+  void MultiplyPanel(LinalgKernelWriter& w, const WorkingCopy& a, Value k, int64_t count, SharedMatrix& parts,
+                     SharedMatrix& products) {
+    Builder& b = w.b;
+    Numbers& n = w.numbers;
+    const std::vector<Number> zeros(static_cast<std::size_t>(count), n.Real(0));
+    const Values sums = b.For(b.Add(b.Add(k, b.U32(1)), b.LocalIndex()), w.U32(rows_), w.U32(local_), n.Pack(zeros),
+                              [&](Value r, const Values& carried) {
+                                const Number v = n.Conj(a.load(r, k));
+                                std::vector<Number> next;
+                                for (int64_t q = 0; q < count; ++q)
+                                  next.push_back(n.Add(n.Unpack(carried, static_cast<std::size_t>(q)),
+                                                       n.Mul(v, a.load(r, b.Add(w.at, w.U32(q))))));
+                                return n.Pack(next);
+                              });
+    for (int64_t q = 0; q < count; ++q)
+      parts.Store(b.LocalIndex(), w.U32(q), n.Unpack(sums, static_cast<std::size_t>(q)));
+    b.WorkgroupBarrier();
+    b.For(b.LocalIndex(), w.U32(count), w.U32(local_), [&](Value q) {
+      const Number top[] = {a.load(k, b.Add(w.at, q))};
+      const Values sum = b.For(b.U32(0), w.U32(local_), b.U32(1), n.Pack(top), [&](Value i, const Values& carried) {
+        const Number next[] = {n.Add(n.Unpack(carried, 0), parts.Load(i, q))};
+        return n.Pack(next);
+      });
+      products.StoreAt(q, n.Unpack(sum, 0));
+    });
+    b.WorkgroupBarrier();
+  }
+
+  // Applies reflector k to the panel's columns after it, and saves its products with those before it.
+  void SubtractFromPanel(LinalgKernelWriter& w, const WorkingCopy& a, Value k, Value j, int64_t count, Number tau,
+                         SharedMatrix& products) {
+    Builder& b = w.b;
+    Numbers& n = w.numbers;
+    b.For(b.LocalIndex(), w.U32(count), w.U32(local_), [&](Value q) {
+      const Number product = products.LoadAt(q);
+      const Value c = b.Add(w.at, q);
+      b.If(b.Compare(Cmp::kULt, q, j), [&] { n.StoreWide(program_.scratch(1), Saved(w, k, q), product); });
+      b.If(b.Compare(Cmp::kUGt, q, j), [&] { a.store(k, c, n.Sub(a.load(k, c), n.Mul(product, tau))); });
+    });
+    std::vector<Number> by;
+    for (int64_t q = 0; q < count; ++q) by.push_back(n.Mul(products.LoadAt(w.U32(q)), tau));
+    b.For(b.Add(b.Add(k, b.U32(1)), b.LocalIndex()), w.U32(rows_), w.U32(local_), [&](Value r) {
+      const Number v = a.load(r, k);
+      for (int64_t q = 1; q < count; ++q) {
+        const Value c = b.Add(w.at, w.U32(q));
+        b.If(b.Compare(Cmp::kUGt, w.U32(q), j),
+             [&] { a.store(r, c, n.Sub(a.load(r, c), n.Mul(v, by[static_cast<std::size_t>(q)]))); });
+      }
+    });
+  }
+
+  // Applies the block of `count` reflectors to the columns after it.
+  int AddUpdate(int64_t count) {
+    return program_.Add("qr.update", [&, count](LinalgKernelWriter& w) {
+      Builder& b = w.b;
+      const WorkingCopy a = InScratch(w);
+      const Value column = b.Add(b.Add(w.at, w.U32(count)), w.item);
+      const auto of = [&](int j) { return b.Add(w.at, w.U32(j)); };
+      const auto saved = [&](int j, int64_t number) {
+        return w.numbers.LoadWide(program_.scratch(1), Saved(w, of(j), w.U32(number)));
+      };
+      const ReflectorBlock block{.count = static_cast<int>(count),
+                                 .first = w.at,
+                                 .rows = w.U32(rows_),
+                                 .v = [&](Value r, int j) { return a.load(r, of(j)); },
+                                 .tau = [&](int j) { return w.numbers.Conj(saved(j, block_)); },
+                                 .product = [&](int j, int i) { return saved(j, i); }};
+      ApplyReflectors(
+          w, block, [&](Value r) { return a.load(r, column); }, [&](Value r, Number v) { a.store(r, column, v); });
+    });
+  }
+
   // All invocations of the workgroup find the reflector together. It has two barriers, which all of them must reach.
   Reflector FindReflector(LinalgKernelWriter& w, const WorkingCopy& a, Value k) {
     Builder& b = w.b;
@@ -160,7 +268,7 @@ class QrEmitter {
   }
 
   Result<EmittedProgram> Finish() {
-    const int finish = program_.Add("qr.finish", [&](LinalgKernelWriter& w) {
+    const int finish = program_.AddElements("qr.finish", [&](LinalgKernelWriter& w) {
       Builder& b = w.b;
       Numbers& n = w.numbers;
       const Value row = b.UDiv(w.item, w.U32(columns_)), column = b.Sub(w.item, b.Mul(row, w.U32(columns_)));
@@ -182,6 +290,7 @@ class QrEmitter {
   const plan::LinalgKernel& k_;
   const Target& target_;
   int64_t rows_, columns_;
+  int64_t block_;  // reflectors of a block
   uint32_t local_;
   LinalgProgram program_;
 };
@@ -190,9 +299,9 @@ class QrEmitter {
 constexpr LinalgVariant kQrVariants[] = {
     {"shared", [](const LinalgCase& c) { return QrEmitter(c.plan, c.k, c.target).RefusesShared(); },
      [](const LinalgCase& c, std::string) { return QrEmitter(c.plan, c.k, c.target).EmitShared(); }},
-    {"by columns", nullptr,
+    {"by blocks", nullptr,
      [](const LinalgCase& c, std::string refused) {
-       return WithReason(QrEmitter(c.plan, c.k, c.target).EmitByColumns(), refused);
+       return WithReason(QrEmitter(c.plan, c.k, c.target).EmitByBlocks(), refused);
      }},
 };
 static_assert(TakesEverything(kQrVariants));
@@ -201,54 +310,6 @@ static_assert(TakesEverything(kQrVariants));
 
 Result<EmittedProgram> EmitQr(const plan::KernelPlan& plan, const plan::LinalgKernel& k, const Target& target) {
   return MakeFirst(kQrVariants, LinalgCase{plan, k, target});
-}
-
-// The columns of the product do not depend on each other: each has an invocation, which applies the reflectors from the
-// last to the first. The work of an invocation in one dispatch cannot be cut, so each dispatch applies a block of
-// reflectors.
-Result<EmittedProgram> EmitHouseholderProduct(const plan::KernelPlan& plan, const plan::LinalgKernel& k,
-                                              const Target& target) {
-  constexpr int kA = 0, kTaus = 1, kOut = 2;
-  const bool narrow = Numbers::WideType(k.type) != k.type;
-  std::vector<int64_t> scratch;
-  if (narrow) scratch.push_back(k.batch * k.rows * k.columns);
-  LinalgProgram program(plan, k, target, scratch);
-  const int work = narrow ? program.scratch(0) : kOut;
-  constexpr int64_t kMostTurns = int64_t{1} << 16;
-  const int64_t block = std::max<int64_t>(1, kMostTurns / std::max<int64_t>(k.rows, 1));
-  const int64_t top_block = k.reflectors == 0 ? 0 : (k.reflectors - 1) / block * block;
-  const int product = program.Add("qr.product", [&](LinalgKernelWriter& w) {
-    Builder& b = w.b;
-    Numbers& n = w.numbers;
-    const Value column = w.item;
-    auto place = [&](Value r, Value c) {
-      return b.Add(b.Mul(b.Add(b.Mul(w.matrix, w.U32(k.rows)), r), w.U32(k.columns)), c);
-    };
-    auto load = [&](Value r) { return n.LoadWide(work, place(r, column)); };
-    auto store = [&](Value r, Number v) { n.StoreWide(work, place(r, column), v); };
-    auto reflector = [&](Value r, Value c) { return n.Load(kA, k.type, place(r, c)); };
-    b.If(b.Compare(Cmp::kEq, w.at, w.U32(top_block)), [&] {
-      b.For(b.U32(0), w.U32(k.rows), b.U32(1),
-            [&](Value r) { store(r, n.Select(b.Compare(Cmp::kEq, r, column), n.Real(1), n.Real(0))); });
-    });
-    // A reflector after the column meets zeros only and changes nothing.
-    const Value last = b.Min(b.Min(b.Add(column, b.U32(1)), w.U32(k.reflectors)), b.Add(w.at, w.U32(block)));
-    b.For(w.at, last, b.U32(1), [&](Value turn) {
-      const Value at = b.Sub(b.Sub(last, b.U32(1)), b.Sub(turn, w.at)), below = b.Add(at, b.U32(1));
-      const Number top = load(at), start[] = {top};
-      const Values sum = b.For(below, w.U32(k.rows), b.U32(1), n.Pack(start), [&](Value r, const Values& carried) {
-        const Number next[] = {n.Add(n.Unpack(carried, 0), n.Mul(n.Conj(reflector(r, at)), load(r)))};
-        return n.Pack(next);
-      });
-      const Number tau = n.Load(kTaus, k.type, b.Add(b.Mul(w.matrix, w.U32(k.reflectors)), at));
-      const Number by = n.Mul(n.Unpack(sum, 0), tau);
-      store(at, n.Sub(top, by));
-      b.For(below, w.U32(k.rows), b.U32(1), [&](Value r) { store(r, n.Sub(load(r), n.Mul(reflector(r, at), by))); });
-    });
-  });
-  for (int64_t at = top_block; at >= 0; at -= block) KRAFLA_TRY(program.Run(product, k.columns, at));
-  if (narrow) KRAFLA_TRY(program.RunRound("qr.round", work, kOut, k.rows * k.columns));
-  return program.Take();
 }
 
 }  // namespace krafla::spirv

@@ -23,10 +23,12 @@ Result<EmittedProgram> EmitTriangularSolve(const plan::KernelPlan& plan, const p
   const bool turned = k.left_side != (k.transpose == TriangularTranspose::kNoTranspose);
   const bool conjugate = k.transpose == TriangularTranspose::kAdjoint;
   const bool forward = k.lower != turned;
-  auto m = [&](LinalgKernelWriter& w, Value row, Value column) {
+  auto m_place = [&](LinalgKernelWriter& w, Value row, Value column) {
     const Value first = turned ? column : row, second = turned ? row : column;
-    const Value at = w.b.Add(w.b.Mul(w.b.Add(w.b.Mul(w.matrix, w.U32(n)), first), w.U32(n)), second);
-    const Number v = w.numbers.Load(kA, k.type, at);
+    return w.b.Add(w.b.Mul(w.b.Add(w.b.Mul(w.matrix, w.U32(n)), first), w.U32(n)), second);
+  };
+  auto m = [&](LinalgKernelWriter& w, Value row, Value column) {
+    const Number v = w.numbers.Load(kA, k.type, m_place(w, row, column));
     return conjugate ? w.numbers.Conj(v) : v;
   };
   auto place = [&](LinalgKernelWriter& w, Value row, Value side) {
@@ -34,7 +36,7 @@ Result<EmittedProgram> EmitTriangularSolve(const plan::KernelPlan& plan, const p
     return w.b.Add(w.b.Mul(w.b.Add(w.b.Mul(w.matrix, w.U32(k.rows)), first), w.U32(k.columns)), second);
   };
 
-  const int start = program.Add("linalg.copy", [&](LinalgKernelWriter& w) {
+  const int start = program.AddElements("linalg.copy", [&](LinalgKernelWriter& w) {
     const Value at = w.b.Add(w.b.Mul(w.matrix, w.U32(k.rows * k.columns)), w.item);
     w.numbers.Store(work, work_type, at, w.numbers.Load(kB, k.type, at));
   });
@@ -55,24 +57,36 @@ Result<EmittedProgram> EmitTriangularSolve(const plan::KernelPlan& plan, const p
   const int tile = IsComplex(k.type) ? 2 : 4;
   const int side_tile = static_cast<int>(std::min<int64_t>(tile, sides));
   const int64_t side_tiles = CeilDiv(sides, int64_t{side_tile});
+  const uint32_t local = WorkgroupSize(target.profile, target.tuning.linalg.local);
+  const TileGroups groups(local);
   int update = -1;
   if (n > block) {
-    update = program.Add("linalg.update", [&](LinalgKernelWriter& w) {
+    update = program.AddGroups("linalg.update", local, [&](LinalgKernelWriter& w) {
       Builder& b = w.b;
       UpdateTile t;
       t.rows = tile;
       t.columns = side_tile;
-      const Value row = b.UDiv(w.item, w.U32(side_tiles));
-      t.column = b.Mul(b.Sub(w.item, b.Mul(row, w.U32(side_tiles))), w.U32(side_tile));
+      const TileGroups::Tile own = groups.Own(w, w.U32(side_tiles));
+      t.column = b.Mul(own.across, w.U32(side_tile));
       t.begin = w.at;
       t.end = block_end(w);
-      t.row = b.Mul(row, w.U32(tile));
+      t.row = b.Mul(own.down, w.U32(tile));
       if (forward) t.row = b.Add(t.row, t.end);
       t.row_bound = forward ? w.U32(n) : w.at;
       t.column_bound = w.U32(sides);
       t.left = [&](Value r, Value c) { return m(w, r, c); };
       t.right = t.load = [&](Value r, Value c) { return w.numbers.Load(work, work_type, place(w, r, c)); };
       t.store = [&](Value r, Value c, Number v) { w.numbers.Store(work, work_type, place(w, r, c), v); };
+      if (!w.numbers.complex() && n % 4 == 0) {
+        if (!turned)
+          t.left_along_k = [&](Value r, Value c) { return w.numbers.LoadFour(kA, k.type, m_place(w, r, c)); };
+        const auto four = [&](Value r, Value c) { return w.numbers.LoadFour(work, work_type, place(w, r, c)); };
+        if (!k.left_side) t.right_along_k = four;
+        if (k.left_side && sides % 4 == 0) {
+          t.right_across = t.load_across = four;
+          t.store_across = [&](Value r, Value c, Value v) { w.numbers.StoreFour(work, work_type, place(w, r, c), v); };
+        }
+      }
       EmitUpdateTile(w, t);
     });
   }
@@ -81,7 +95,7 @@ Result<EmittedProgram> EmitTriangularSolve(const plan::KernelPlan& plan, const p
     const int64_t begin = (forward ? step : blocks - 1 - step) * block;
     KRAFLA_TRY(program.Run(substitute, sides, begin));
     const int64_t left = forward ? n - std::min(n, begin + block) : begin;
-    if (left > 0) KRAFLA_TRY(program.Run(update, CeilDiv(left, int64_t{tile}) * side_tiles, begin));
+    if (left > 0) KRAFLA_TRY(program.Run(update, groups.Count(CeilDiv(left, int64_t{tile}), side_tiles), begin));
   }
   if (narrow) KRAFLA_TRY(program.RunRound("linalg.round", work, kX, k.rows * k.columns));
   return program.Take();
