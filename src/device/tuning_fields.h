@@ -151,7 +151,7 @@ void VisitFields(Self& x, Visitor&& v) {
 template <Is<ConvTuning> Self, typename Visitor>
 void VisitFields(Self& x, Visitor&& v) {
   v("shared_tiles", x.shared_tiles);
-  v("least_features", x.least_features, FieldRange{8, 2147483647});
+  v("least_features", x.least_features, kPositiveRange);
   v("least_depth", x.least_depth, kPositiveRange);
   v("only_packed_pixels", x.only_packed_pixels);
   v("pack_rows", x.pack_rows, kPositiveRange);

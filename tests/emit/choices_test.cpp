@@ -53,7 +53,9 @@ std::string Summary(const EmittedProgram& program) {
   std::vector<std::string> parts;
   for (const EmittedKernel& k : program.kernels) {
     std::string part = Format("{} {}", k.variant, k.local_size[0]);
-    if (const auto blocks = k.reason.find(" blocks"); blocks != std::string::npos)
+    // "64 x 64 blocks", and no word before that.
+    const auto blocks = k.reason.find(" blocks");
+    if (blocks != std::string::npos && k.reason.find_first_not_of("0123456789 x") == blocks + 1)
       part += Format(" ({})", k.reason.substr(0, blocks));
     if (parts.empty() || parts.back() != part) parts.push_back(std::move(part));
   }
@@ -113,6 +115,13 @@ const std::vector<Row>& Rows() {
        {
            {"min_vulkan11 amd_rdna3 intel_xe2 nvidia_ada", "dot.panel 32"},
            {"lavapipe", "dot.panel 8"},
+           {"swiftshader", "dot.panel 4"},
+       }},
+      {"dot of f32, 500 x 64 by 64 x 8",
+       Dot("f32", "f32", 500, 8, 64),
+       {
+           {"min_vulkan11 amd_rdna3 intel_xe2 nvidia_ada", "dot.blocks 32"},
+           {"lavapipe", "dot.blocks 8"},
            {"swiftshader", "dot.panel 4"},
        }},
       {"dot of f32, a vector by 4096 x 4096",
@@ -285,7 +294,7 @@ const std::vector<Row>& Rows() {
        Convolution("f32", 9, 16, 8, true),
        {
            {"min_vulkan11 amd_rdna3 intel_xe2 nvidia_ada", "conv.tile 16 (16 x 16)"},
-           {"lavapipe", "conv.panel 8"},
+           {"lavapipe", "conv.blocks 8"},
            {"swiftshader", "conv.panel 4"},
        }},
       {"depthwise convolution of f32",
@@ -525,11 +534,11 @@ TEST(Choices, ReasonsOfRefusals) {
   EXPECT_EQ(
       reason(Dot("f32", "f32", 7, 33, 20), "amd_rdna3"),
       "coop: the operands' types; rows: more than 4 rows and columns; columns: a short depth; tile: few rows or columns; "
-      "packed_panel: slower than reading in place on this device");
+      "by blocks: many columns; packed_panel: slower than reading in place on this device");
   EXPECT_EQ(
       reason(Dot("f16", "f32", 256, 256, 256), "lavapipe"),
       "coop: slow on this device; rows: more than 4 rows and columns; columns: an invocation takes whole columns on "
-      "this device; tile: none for this device");
+      "this device; tile: none for this device; by blocks: many columns");
   EXPECT_EQ(reason(Dot("bf16", "bf16", 512, 512, 512), "nvidia_ada", {.allow_cooperative_matrix = false}),
             "64 x 64 blocks; coop: switched off; rows: more than 4 rows and columns; columns: more than 8 rows");
   EXPECT_EQ(reason(Convolution("f32", 56, 64, 64, true), "nvidia_ada"), "64 x 64 blocks; coop: the operands' types");

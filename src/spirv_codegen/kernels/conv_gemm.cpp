@@ -418,6 +418,7 @@ struct ConvGemm {
 
 bool ChannelsLast(const ConvProblem& p) { return p.features_last || p.a.output_feature == p.out_minor; }
 
+constexpr int64_t kFewFeatures = 8;
 // So many parts are worth another order of the arrays.
 constexpr int64_t kManyParts = 8;
 
@@ -432,6 +433,8 @@ Refusal RefusesGemm(const ConvProblem& p, const Target& target) {
   }
   if (p.pixels == 0 || p.outputs == 0 || p.inputs == 0) return "nothing to sum";
   if (p.outputs < tuning.least_features || p.inputs * p.window < tuning.least_depth) return "few features in a group";
+  // Then neither side of a window's product fills a vector.
+  if (p.outputs < kFewFeatures && p.inputs < 4) return "few features, and few input features, in a group";
   if (p.pixels > INT32_MAX || p.inputs * p.window > INT32_MAX) return "an extent above 2^31";
   if (p.groups > 1 && p.outputs % 4 != 0) return "groups of an odd size";
   if (ChannelsLast(p)) return std::nullopt;
@@ -452,11 +455,12 @@ struct GemmCase {
   TiledProduct product;
 };
 // In order of preference.
-constexpr ProductVariant<GemmCase> kGemmVariants[] = {kCoop<GemmCase>, kTile<GemmCase>, kPackedPanel<GemmCase>,
-                                                      kPanel<GemmCase>};
+constexpr ProductVariant<GemmCase> kGemmVariants[] = {kCoop<GemmCase>, kTile<GemmCase>, kBlocks<GemmCase>,
+                                                      kPackedPanel<GemmCase>, kPanel<GemmCase>};
 static_assert(TakesEverything(kGemmVariants));
 
-constexpr TiledNames kConvNames = {"conv.coop", "conv.tile", "conv.pack", "conv.packed_panel", "conv.panel"};
+constexpr TiledNames kConvNames = {"conv.coop", "conv.tile",         "conv.blocks",
+                                   "conv.pack", "conv.packed_panel", "conv.panel"};
 
 // Pixels are always packed; kernels where they are large, for a dot's reason.
 Refusal RefusesConvPacking(const ConvGemm& gemm, const ConvTuning& tuning) {
@@ -481,6 +485,7 @@ GemmCase CaseOf(const plan::KernelPlan& plan, const ConvGemm& gemm, const Target
            // A part may have fewer positions than others.
            .no_coop = gemm.parts > 1 ? Refusal("a window in parts") : std::nullopt,
            .no_shared_tile = {},
+           .no_blocks = {},
            .no_packing = RefusesConvPacking(gemm, tuning),
            .panel = PanelsFor(target, gemm.tile),
            .note = gemm.last ? "channels last" : "channels first"}};

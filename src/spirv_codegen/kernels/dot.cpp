@@ -373,12 +373,13 @@ constexpr ProductVariant<DotCase> kDotVariants[] = {
     // Few rows, columns side by side: a workgroup a block of columns, its invocations along the columns and the depth.
     {"columns", RefusesColumns, EmitDotColumns},
     kTile<DotCase>,
+    kBlocks<DotCase>,
     kPackedPanel<DotCase>,
     kPanel<DotCase>,
 };
 static_assert(TakesEverything(kDotVariants));
 
-constexpr TiledNames kDotNames = {"dot.coop", "dot.tile", "dot.pack", "dot.packed_panel", "dot.panel"};
+constexpr TiledNames kDotNames = {"dot.coop", "dot.tile", "dot.blocks", "dot.pack", "dot.packed_panel", "dot.panel"};
 
 constexpr int64_t kPanelRows = 8;
 
@@ -462,6 +463,7 @@ Result<EmittedProgram> EmitWhole(const plan::KernelPlan& plan, const DotKernel& 
                   .shared_tiles = tuning.shared_tiles,
                   .no_coop = {},
                   .no_shared_tile = RefusesDotTile(k, tuning),
+                  .no_blocks = {},
                   .no_packing = RefusesDotPacking(p, tuning),
                   .panel = DotPanels(p, target),
                   .note = {}}};

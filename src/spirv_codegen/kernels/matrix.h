@@ -158,6 +158,9 @@ struct PanelOptions {
   int column_blocks = 1;  // 1 with a packed b
   uint32_t lanes = 8;
   bool column_vectors = true;
+  // The lanes lie over blocks of rows, of columns and batches instead, each with a block of its own. Not with a packed
+  // b.
+  bool lanes_over_blocks = false;
   int packed_binding = -1;
   bool chained = false;  // sums in chains (wide_sum.h), which need three times the registers between them
 };

@@ -29,25 +29,28 @@ class PanelProduct {
       : w_(w), b_(w.b), p_(p), operands_(operands), options_(options) {}
 
   Result<EmittedDispatch> Emit() {
-    const int64_t groups = p_.batch * panels_ * row_blocks_;
-    KRAFLA_ASSIGN(Grid grid, FoldGrid(groups, w_.profile));
+    const int64_t panels = p_.batch * panels_ * row_blocks_,
+                  per_group = options_.lanes_over_blocks ? options_.lanes : 1;
+    KRAFLA_ASSIGN(Grid grid, FoldGrid(CeilDiv(panels, per_group), w_.profile));
     const Value group = GroupNumber(b_, grid);
-    ForItem(b_, grid.exact, group, groups, [&] { EmitGroup(group); });
+    const Value panel = per_group == 1 ? group : b_.Add(b_.Mul(group, U(per_group)), b_.LocalIndex());
+    ForItem(b_, grid.exact && panels % per_group == 0, panel, panels, [&] { EmitGroup(panel); });
     return EmittedDispatch{0, grid.size, {}};
   }
 
  private:
   Value U(int64_t v) { return b_.U32(static_cast<uint32_t>(v)); }
 
+  // `group`: a panel by a block of rows, of a workgroup or an invocation.
   void EmitGroup(Value group) {
     // Row blocks go fastest: they share a panel, which stays in the cache.
     row_ = b_.Mul(b_.UMod(group, U(row_blocks_)), U(options_.tile_rows));
     const Value panel_number = b_.UDiv(group, U(row_blocks_));  // over batches too
     const Value batch = b_.UDiv(panel_number, U(panels_));
-    const Value lane = b_.LocalIndex();
+    const Value lane = lanes_ > 1 ? b_.LocalIndex() : U(0);
     for (std::size_t c = 0; c < blocks_; ++c) {
-      const Value first = b_.Add(b_.Mul(b_.UMod(panel_number, U(panels_)), U(panel_)),
-                                 U(static_cast<int64_t>(c) * options_.lanes * width_));
+      const Value first =
+          b_.Add(b_.Mul(b_.UMod(panel_number, U(panels_)), U(panel_)), U(static_cast<int64_t>(c) * lanes_ * width_));
       columns_.push_back(b_.Add(first, b_.Mul(lane, U(width_))));
     }
     a_ = operands_.make_a(batch);
@@ -56,7 +59,7 @@ class PanelProduct {
     if (direct_) {
       for (Value c : columns_) direct_->PrepareColumns(c, width_);
     }
-    panel_base_ = b_.Add(b_.Mul(panel_number, U(p_.segments * padded_ * options_.lanes)), lane);
+    panel_base_ = b_.Add(b_.Mul(panel_number, U(p_.segments * padded_ * lanes_)), lane);
     const Values acc = SumUp(batch);
     for (std::size_t c = 0; c < blocks_; ++c) {
       const auto part = std::span(acc).subspan(c * tile_, tile_);
@@ -98,7 +101,7 @@ class PanelProduct {
   void Enter(Value segment) {
     a_->Enter(segment);
     if (direct_) direct_->Enter(segment);
-    packed_base_ = b_.Add(panel_base_, b_.Mul(segment, U(padded_ * options_.lanes)));
+    packed_base_ = b_.Add(panel_base_, b_.Mul(segment, U(padded_ * lanes_)));
   }
 
   // The sums with `count` products more each, from depth k on.
@@ -134,10 +137,9 @@ class PanelProduct {
       direct_->Load(k, count, columns_[c], width_, out);
       return;
     }
-    const Value line = b_.Add(packed_base_, b_.Mul(k, b_.U32(options_.lanes)));
+    const Value line = b_.Add(packed_base_, b_.Mul(k, U(lanes_)));
     for (int i = 0; i < count; ++i) {
-      const Value words =
-          w_.buffers.LoadWords(options_.packed_binding, b_.Add(line, U(int64_t{i} * options_.lanes)), 4);
+      const Value words = w_.buffers.LoadWords(options_.packed_binding, b_.Add(line, U(int64_t{i} * lanes_)), 4);
       out[static_cast<std::size_t>(i)] = b_.Bitcast(words, kind_);
     }
   }
@@ -151,7 +153,8 @@ class PanelProduct {
   const std::size_t tile_ = static_cast<std::size_t>(options_.tile_rows);
   const std::size_t blocks_ = static_cast<std::size_t>(options_.column_blocks);
   const int width_ = options_.column_vectors ? 4 : 1;
-  const int64_t panel_ = int64_t{options_.lanes} * width_ * options_.column_blocks;
+  const int64_t lanes_ = options_.lanes_over_blocks ? 1 : int64_t{options_.lanes};  // along the columns
+  const int64_t panel_ = lanes_ * width_ * options_.column_blocks;
   const int64_t panels_ = CeilDiv(p_.columns, panel_), row_blocks_ = CeilDiv(p_.rows, options_.tile_rows);
   const int64_t padded_ = RoundUp(p_.depth, 4);
   // Of the group that is emitted.

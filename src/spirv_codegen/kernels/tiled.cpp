@@ -91,6 +91,25 @@ Result<EmittedProgram> EmitTile(const TiledProduct& p, std::string refused) {
   return out;
 }
 
+Refusal RefusesBlocks(const TiledProduct& p) {
+  if (p.no_blocks) return p.no_blocks;
+  const int64_t panel = int64_t{p.panel.lanes} * (p.panel.column_vectors ? 4 : 1);
+  if (p.tile.columns * 4 > panel) return "many columns";
+  return std::nullopt;
+}
+
+Result<EmittedProgram> EmitBlocks(const TiledProduct& p, std::string refused) {
+  PanelOptions panel = p.panel;
+  panel.lanes_over_blocks = true;
+  panel.column_blocks = 1;
+  EmittedProgram out;
+  KernelWriter w(p.plan, p.target);
+  KRAFLA_ASSIGN(auto dispatch, EmitPanels(w, p.tile, p.operands(w, true, /*raw=*/false), panel));
+  AddKernel(out, w, std::move(dispatch), panel.lanes, PanelSubgroup(p.target), std::string(p.names.blocks),
+            std::move(refused));
+  return out;
+}
+
 Refusal RefusesPackedPanel(const TiledProduct& p) {
   if (p.no_packing) return p.no_packing;
   if (BitWidth(p.tile.accumulate) != 32) return "wide sums";

@@ -14,7 +14,7 @@ namespace krafla::spirv {
 
 // EmittedKernel::variant of a family's products.
 struct TiledNames {
-  std::string_view coop, tile, pack, packed_panel, panel;
+  std::string_view coop, tile, blocks, pack, packed_panel, panel;
 };
 
 // A problem of a family as a product of matrices, and what the family says of the variants.
@@ -27,7 +27,7 @@ struct TiledProduct {
   // `depth_in_range`: reads never pass the end of the depth. `raw`: reads give bits.
   std::function<TileOperands(KernelWriter& w, bool depth_in_range, bool raw)> operands;
   std::span<const SharedTile> shared_tiles;
-  Refusal no_coop, no_shared_tile, no_packing;
+  Refusal no_coop, no_shared_tile, no_blocks, no_packing;
   PanelOptions panel;  // of .panel; .packed_panel has one block of columns
   std::string note;    // for the reasons of panels: "channels last"
 };
@@ -39,11 +39,14 @@ Refusal RefusesCoop(const TiledProduct& p);
 Result<EmittedProgram> EmitCoop(const TiledProduct& p, std::string refused);
 Refusal RefusesTile(const TiledProduct& p);
 Result<EmittedProgram> EmitTile(const TiledProduct& p, std::string refused);
+Refusal RefusesBlocks(const TiledProduct& p);
+Result<EmittedProgram> EmitBlocks(const TiledProduct& p, std::string refused);
 Refusal RefusesPackedPanel(const TiledProduct& p);
 Result<EmittedProgram> EmitPackedPanel(const TiledProduct& p, std::string refused);
 Result<EmittedProgram> EmitPanel(const TiledProduct& p, std::string refused);
 
 // Rows for tables of problems that have a member `product`. coop: cooperative matrices. tile: through shared memory.
+// blocks: sums in registers, lanes over blocks of rows and columns and over batches, where columns leave lanes idle.
 // packed_panel: sums in registers, lanes along the columns; b is first copied into panels. panel: b is read where it
 // lies; takes everything.
 template <typename Problem>
@@ -56,6 +59,10 @@ template <typename Problem>
 constexpr ProductVariant<Problem> kTile = {
     "tile", [](const Problem& p) { return RefusesTile(p.product); },
     [](const Problem& p, std::string refused) { return EmitTile(p.product, std::move(refused)); }};
+template <typename Problem>
+constexpr ProductVariant<Problem> kBlocks = {
+    "by blocks", [](const Problem& p) { return RefusesBlocks(p.product); },
+    [](const Problem& p, std::string refused) { return EmitBlocks(p.product, std::move(refused)); }};
 template <typename Problem>
 constexpr ProductVariant<Problem> kPackedPanel = {
     "packed_panel", [](const Problem& p) { return RefusesPackedPanel(p.product); },
