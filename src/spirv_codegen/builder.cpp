@@ -332,7 +332,7 @@ Value Builder::FCompare(FCmp cmp, Value a, Value b) {
   static constexpr spv::Op kOps[] = {spv::Op::OpFOrdEqual,       spv::Op::OpFUnordNotEqual,
                                      spv::Op::OpFOrdLessThan,    spv::Op::OpFOrdLessThanEqual,
                                      spv::Op::OpFOrdGreaterThan, spv::Op::OpFOrdGreaterThanEqual};
-  return Binary(kOps[static_cast<int>(cmp)], NotAWidenedHalf(*this, a), NotAWidenedHalf(*this, b), Kind::kBool);
+  return Binary(kOps[static_cast<int>(cmp)], NotAWidenedHalf(*this, a, b), NotAWidenedHalf(*this, b, a), Kind::kBool);
 }
 Value Builder::IsNan(Value a) {
   if (a.kind == Kind::kF32) {

@@ -19,9 +19,9 @@ Value DecodeFloat(Builder& b, ElementType narrow, Value code);  // exact
 Value RoundFloat(Builder& b, ElementType narrow, Value v);
 // What RoundFloat made of `from`: of a NaN the format's quiet one with its sign, whatever the device's is.
 Value SettledRound(Builder& b, ElementType narrow, Value rounded, Value from);
-// The number, which is not the result of the device's conversion from f16 where drivers would compare it as a half (see
-// ConversionTuning::halves_by_bits).
-Value NotAWidenedHalf(Builder& b, Value v);
+// The number, which is not the result of the device's conversion from f16 where a driver would compare it with `other`
+// as halves (see ConversionTuning::halves_by_bits).
+Value NotAWidenedHalf(Builder& b, Value v, Value other);
 Value ReducePrecision(Builder& b, Value v, int exponent_bits, int mantissa_bits);
 Value IntToFloat(Builder& b, Value v, bool is_signed, Kind kind);
 

@@ -83,10 +83,12 @@ Value DecodeFloat(Builder& b, ElementType narrow, Value code) {
   return DecodeByBits(b, narrow, code);
 }
 
-Value NotAWidenedHalf(Builder& b, Value v) {
+Value NotAWidenedHalf(Builder& b, Value v, Value other) {
   if (!b.m.conversion().halves_by_bits) return v;
   const Value code = b.m.NarrowOf(v, ElementType::kF16);
-  return code ? DecodeByBits(b, ElementType::kF16, code) : v;
+  // With a number that is no half it is compared as it is.
+  if (!code || !(b.m.IsConstant(other) || b.m.NarrowOf(other, ElementType::kF16))) return v;
+  return DecodeByBits(b, ElementType::kF16, code);
 }
 
 Value RoundFloat(Builder& b, ElementType narrow, Value v) {

@@ -81,7 +81,7 @@ class CholeskyBlocks {
       const int64_t left = n_ - std::min(n_, at + block_);
       if (left == 0) break;
       KRAFLA_TRY(program_.Run(panel, left, at));
-      KRAFLA_TRY(program_.Run(update, TileGroups(local_).Count(CeilDiv(left, Tile()), CeilDiv(left, Tile())), at));
+      KRAFLA_TRY(program_.Run(update, Groups().Count(CeilDiv(left, Tile()), CeilDiv(left, Tile())), at));
     }
     const int finish = AddFinish();
     KRAFLA_TRY(program_.Run(finish, n_ * n_));
@@ -102,6 +102,7 @@ class CholeskyBlocks {
   }
   // The rows and columns that an invocation updates at once: as many numbers as registers hold.
   int64_t Tile() const { return IsComplex(k_.type) ? 2 : 4; }
+  TileGroups Groups() const { return TileGroups(local_, CeilDiv(n_, Tile())); }
 
   Value Place(LinalgKernelWriter& w, Value row, Value column) const {
     return w.b.Add(w.b.Mul(w.b.Add(w.b.Mul(w.matrix, w.U32(n_)), row), w.U32(n_)), column);
@@ -200,7 +201,7 @@ class CholeskyBlocks {
       t.end = BlockEnd(w);
       t.row_bound = t.column_bound = w.U32(n_);
       const Value tiles = b.UDiv(b.Add(b.Sub(w.U32(n_), t.end), w.U32(tile - 1)), w.U32(tile));
-      const TileGroups::Tile own = TileGroups(local_).Own(w, tiles);
+      const TileGroups::Tile own = Groups().Own(w, tiles);
       t.row = b.Add(t.end, b.Mul(own.down, w.U32(tile)));
       t.column = b.Add(t.end, b.Mul(own.across, w.U32(tile)));
       t.left = [&](Value r, Value c) { return Load(w, r, c); };

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 
 #include "base/checked_math.h"
@@ -120,11 +121,14 @@ struct UpdateTile {
 };
 void EmitUpdateTile(LinalgKernelWriter& w, const UpdateTile& t);
 
-// How the invocations of a workgroup lie over tiles: eight side by side, which read the same rows on the left, and the
-// others below them.
+// How the invocations of a workgroup lie over tiles: eight side by side, which read the same rows on the left, or as many
+// as there are side by side, and the others below them.
 class TileGroups {
  public:
-  explicit TileGroups(uint32_t local) : across_(std::min(local, 8u)), down_(local / across_) {}
+  TileGroups(uint32_t local, int64_t tiles_across)
+      : across_(static_cast<uint32_t>(
+            std::min<uint64_t>(std::min(local, 8u), std::bit_ceil(static_cast<uint64_t>(tiles_across))))),
+        down_(local / across_) {}
   int64_t Count(int64_t tiles_down, int64_t tiles_across) const {
     return CeilDiv(tiles_down, int64_t{down_}) * CeilDiv(tiles_across, int64_t{across_});
   }

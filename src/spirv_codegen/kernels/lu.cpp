@@ -135,7 +135,7 @@ class LuEmitter {
       KRAFLA_TRY(program_.Run(exchange, columns_ - (end - at), at));
       if (end < rows_ && end < columns_)
         KRAFLA_TRY(program_.Run(
-            update, TileGroups(local_).Count(CeilDiv(rows_ - end, Tile()), CeilDiv(columns_ - end, Tile())), at));
+            update, Groups().Count(CeilDiv(rows_ - end, Tile()), CeilDiv(columns_ - end, Tile())), at));
     }
     return program_.Run(finish, 1);
   }
@@ -155,6 +155,7 @@ class LuEmitter {
   Value PanelEnd(LinalgKernelWriter& w) const { return w.b.Min(w.b.Add(PanelBegin(w), w.U32(width_)), w.U32(least_)); }
   // The rows and columns that an invocation updates at once: as many numbers as registers hold.
   int64_t Tile() const { return IsComplex(k_.type) ? 2 : 4; }
+  TileGroups Groups() const { return TileGroups(local_, CeilDiv(columns_, Tile())); }
 
   // Copies the matrix to where it is factored.
   int AddCopy() {
@@ -243,7 +244,7 @@ class LuEmitter {
       t.row_bound = w.U32(rows_);
       t.column_bound = w.U32(columns_);
       const Value across = b.UDiv(b.Add(b.Sub(w.U32(columns_), t.end), w.U32(tile - 1)), w.U32(tile));
-      const TileGroups::Tile own = TileGroups(local_).Own(w, across);
+      const TileGroups::Tile own = Groups().Own(w, across);
       t.row = b.Add(t.end, b.Mul(own.down, w.U32(tile)));
       t.column = b.Add(t.end, b.Mul(own.across, w.U32(tile)));
       t.left = t.right = t.load = [&](Value r, Value c) { return Load(w, r, c); };

@@ -58,7 +58,7 @@ Result<EmittedProgram> EmitTriangularSolve(const plan::KernelPlan& plan, const p
   const int side_tile = static_cast<int>(std::min<int64_t>(tile, sides));
   const int64_t side_tiles = CeilDiv(sides, int64_t{side_tile});
   const uint32_t local = WorkgroupSize(target.profile, target.tuning.linalg.local);
-  const TileGroups groups(local);
+  const TileGroups groups(local, side_tiles);
   int update = -1;
   if (n > block) {
     update = program.AddGroups("linalg.update", local, [&](LinalgKernelWriter& w) {

@@ -6,6 +6,7 @@ namespace krafla::spirv {
 
 TileGroups::Tile TileGroups::Own(LinalgKernelWriter& w, Value tiles_across) const {
   Builder& b = w.b;
+  if (across_ == 1) return {b.Add(b.Mul(w.item, b.U32(down_)), b.LocalIndex()), b.U32(0)};
   const Value groups = b.UDiv(b.Add(tiles_across, b.U32(across_ - 1)), b.U32(across_));
   const Value down = b.UDiv(w.item, groups), across = b.Sub(w.item, b.Mul(down, groups));
   // All invocations of a workgroup with one row of tiles are seen to read the same on the left.
