@@ -3,6 +3,7 @@
 // factors the diagonal block in shared memory, one invocation for each row below solves the panel, and the remaining
 // columns are updated in tiles. The work is done on the lower factor in scratch. A matrix that is not positive definite
 // gives NaN (XLA: cholesky_expander.cc).
+#include <algorithm>
 #include <limits>
 
 #include "base/checked_math.h"
@@ -67,6 +68,7 @@ class CholeskyBlocks {
         n_(k.rows),
         block_(BlockOf(k, target)),
         local_(WorkgroupSize(target.profile, target.tuning.linalg.local)),
+        factor_local_(std::min(local_, static_cast<uint32_t>(block_))),
         program_(plan, k, target, {k.batch * k.rows * k.rows, k.batch}),
         work_(program_.scratch(0)),
         failed_(program_.scratch(1)) {}
@@ -89,14 +91,13 @@ class CholeskyBlocks {
   }
 
  private:
-  // The columns of a block. The workgroup that factors it has an invocation for each of them, and half of the shared
-  // memory.
+  // The columns of a block. The workgroup that factors it has half of the shared memory for it.
   static int64_t BlockOf(const plan::LinalgKernel& k, const Target& target) {
     const ElementType wide = Numbers::WideType(k.type);
     const int64_t element = StorageBytes(RealPart(wide)) * (IsComplex(wide) ? 2 : 1);
     int64_t block = target.tuning.linalg.block;
-    while (block > 8 && (block * block * element > target.profile.limits.max_shared_memory_bytes / 2 ||
-                         block > WorkgroupSize(target.profile, 1u << 30) || block / 2 >= k.rows))
+    while (block > 8 &&
+           (block * block * element > target.profile.limits.max_shared_memory_bytes / 2 || block / 2 >= k.rows))
       block /= 2;
     return block;
   }
@@ -125,30 +126,33 @@ class CholeskyBlocks {
     });
   }
 
-  // Factors the diagonal block of each matrix by a workgroup in shared memory, where each invocation has a row.
+  // Factors the diagonal block of each matrix by a workgroup in shared memory, whose invocations take rows in turns.
   int AddFactor() {
-    return program_.AddGroups("cholesky.factor", static_cast<uint32_t>(block_), [&](LinalgKernelWriter& w) {
+    return program_.AddGroups("cholesky.factor", factor_local_, [&](LinalgKernelWriter& w) {
       Builder& b = w.b;
       SharedMatrix s(w, block_, block_);
-      const Value row = b.LocalIndex(), size = b.Sub(BlockEnd(w), w.at), own = b.Compare(Cmp::kULt, row, size);
-      b.If(own, [&] {
+      const Value size = b.Sub(BlockEnd(w), w.at);
+      ForOwnRows(w, size, [&](Value row) {
         b.For(b.U32(0), b.Add(row, b.U32(1)), b.U32(1),
               [&](Value c) { s.Store(row, c, Load(w, b.Add(w.at, row), b.Add(w.at, c))); });
       });
-      const Value good = FactorColumns(w, s, row, size, own);
+      const Value good = FactorColumns(w, s, size);
       b.WorkgroupBarrier();
-      b.If(own, [&] {
+      ForOwnRows(w, size, [&](Value row) {
         b.For(b.U32(0), b.Add(row, b.U32(1)), b.U32(1),
               [&](Value c) { Store(w, b.Add(w.at, row), b.Add(w.at, c), s.Load(row, c)); });
       });
-      b.If(b.LAnd(b.Compare(Cmp::kEq, row, b.U32(0)), b.LNot(good)),
+      b.If(b.LAnd(b.Compare(Cmp::kEq, b.LocalIndex(), b.U32(0)), b.LNot(good)),
            [&] { w.numbers.StoreWide(failed_, w.matrix, w.numbers.Real(1)); });
     });
+  }
+  void ForOwnRows(LinalgKernelWriter& w, Value size, const std::function<void(Value row)>& body) const {
+    w.b.For(w.b.LocalIndex(), size, w.U32(factor_local_), body);
   }
 
   // Factors the block in shared memory column by column: the root of the diagonal element, the quotients below it, then
   // what these contribute to the columns on the right. Gives whether all diagonal elements were positive.
-  Value FactorColumns(LinalgKernelWriter& w, SharedMatrix& s, Value row, Value size, Value own) const {
+  Value FactorColumns(LinalgKernelWriter& w, SharedMatrix& s, Value size) const {
     Builder& b = w.b;
     Numbers& num = w.numbers;
     const Value zero = num.Constant(0);
@@ -159,14 +163,16 @@ class CholeskyBlocks {
       const Value positive = b.FCompare(FCmp::kGt, diagonal, zero);
       const Value root = b.Glsl(31 /* Sqrt */, {b.Select(positive, diagonal, num.Constant(1))}, num.kind(), 1);
       b.WorkgroupBarrier();
-      const Value below = b.LAnd(own, b.Compare(Cmp::kUGe, row, j));
-      b.If(below, [&] {
+      const auto for_rows_below = [&](const std::function<void(Value row)>& body) {
+        ForOwnRows(w, size, [&](Value row) { b.If(b.Compare(Cmp::kUGe, row, j), [&] { body(row); }); });
+      };
+      for_rows_below([&](Value row) {
         const Number is_root = {root, num.complex() ? zero : Value{}};
         const Number v = s.Load(row, j);
         s.Store(row, j, num.Select(b.Compare(Cmp::kEq, row, j), is_root, num.Div(v, is_root)));
       });
       b.WorkgroupBarrier();
-      b.If(below, [&] {
+      for_rows_below([&](Value row) {
         const Number mine = s.Load(row, j);
         b.For(b.Add(j, b.U32(1)), b.Add(row, b.U32(1)), b.U32(1),
               [&](Value c) { s.Store(row, c, num.Sub(s.Load(row, c), num.Mul(mine, num.Conj(s.Load(c, j))))); });
@@ -253,7 +259,7 @@ class CholeskyBlocks {
   static constexpr int kA = 0, kOut = 1;
   const plan::LinalgKernel& k_;
   int64_t n_, block_;
-  uint32_t local_;
+  uint32_t local_, factor_local_;
   LinalgProgram program_;
   int work_;    // the scratch buffer of the lower factors
   int failed_;  // the scratch buffer that has a number other than zero for each matrix that is not positive definite
