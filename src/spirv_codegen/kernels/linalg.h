@@ -121,8 +121,8 @@ struct UpdateTile {
 };
 void EmitUpdateTile(LinalgKernelWriter& w, const UpdateTile& t);
 
-// How the invocations of a workgroup lie over tiles: eight side by side, which read the same rows on the left, or as many
-// as there are side by side, and the others below them.
+// How the invocations of a workgroup lie over tiles: eight side by side, which read the same rows on the left, or as
+// many as there are side by side, and the others below them.
 class TileGroups {
  public:
   TileGroups(uint32_t local, int64_t tiles_across)

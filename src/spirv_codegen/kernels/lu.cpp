@@ -134,8 +134,8 @@ class LuEmitter {
       }
       KRAFLA_TRY(program_.Run(exchange, columns_ - (end - at), at));
       if (end < rows_ && end < columns_)
-        KRAFLA_TRY(program_.Run(
-            update, Groups().Count(CeilDiv(rows_ - end, Tile()), CeilDiv(columns_ - end, Tile())), at));
+        KRAFLA_TRY(
+            program_.Run(update, Groups().Count(CeilDiv(rows_ - end, Tile()), CeilDiv(columns_ - end, Tile())), at));
     }
     return program_.Run(finish, 1);
   }

@@ -19,6 +19,9 @@
 namespace krafla::spirv {
 namespace {
 
+// The updates of a turn of the loop over them, where they are short.
+constexpr int64_t kUpdatesATurn = 4;
+constexpr std::size_t kFewNodes = 8;  // of the combiner
 // The most updates that an invocation looks at in a dispatch.
 constexpr int64_t kMostInOrder = int64_t{1} << 16;
 
@@ -137,9 +140,9 @@ Result<EmittedProgram> EmitInOrder(const ScatterProblem& p, std::string reason) 
       if (!within) places.back().there = b.Compare(Cmp::kULe, element, last);
     }
     const Value first = stretches.First(w), end = stretches.End(b, first, u32(p.batch));
-    b.For(first, end, b.U32(1), [&](Value n) {
+    const auto take = [&](Value n, Value is_one) {
       const ScatterWindows::Update update = windows.Locate(n, places.front().remainders);
-      Value inside = update.inside;
+      Value inside = is_one ? b.LAnd(update.inside, is_one) : update.inside;
       if (shares > 1) inside = b.LAnd(inside, b.Compare(Cmp::kEq, b.And(update.group, u32(shares - 1)), own));
       Values operand_at;
       for (const ScatterWindows::Place& place : places)
@@ -151,6 +154,16 @@ Result<EmittedProgram> EmitInOrder(const ScatterProblem& p, std::string reason) 
           else combine();
         }
       });
+    };
+    // Where an update is a few instructions, the turn of a loop costs as much.
+    const bool is_short = owned <= 2 && p.s.combiner.combiner.nodes.size() <= kFewNodes;
+    const int64_t at_once = is_short ? std::min(kUpdatesATurn, p.batch) : 1;
+    b.For(first, end, u32(at_once), [&](Value n) {
+      take(n, {});
+      for (int64_t i = 1; i < at_once; ++i) {
+        const Value next = b.Add(n, u32(i));
+        take(b.Min(next, u32(p.batch - 1)), b.Compare(Cmp::kULt, next, end));
+      }
     });
   });
   EmittedProgram out;
