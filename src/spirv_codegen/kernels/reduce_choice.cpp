@@ -12,7 +12,8 @@ namespace {
 using plan::ReduceKernel;
 using plan::ReduceStage;
 
-// The bytes that the element stages load at each point from arrays in which neighbours along `dim` lie side by side.
+// The bytes that the element stages load at each point from arrays in which neighbours along `dim` lie side by side; the
+// parts of complex numbers lie between each other.
 int64_t ContiguousBytes(const ReduceKernel& k, int dim, int width) {
   int64_t out = 0;
   if (dim < 0) return 0;
@@ -23,7 +24,7 @@ int64_t ContiguousBytes(const ReduceKernel& k, int dim, int width) {
     for (const plan::Node& n : stage.program.nodes) {
       if (n.op != plan::NodeOp::kLoad) continue;
       const LanePattern p = patterns.Of(n.index);
-      if (p.affine && p.stride == 1 && (p.aligned || width == 1)) out += StorageBytes(n.storage);
+      if (p.affine && (p.stride == 2 || (p.stride == 1 && (p.aligned || width == 1)))) out += StorageBytes(n.storage);
     }
   }
   return out;
