@@ -302,6 +302,9 @@ Value ProgramLowering::LoadLanes(const plan::Node& node, Value mask) {
   if (!lanes_) lanes_.emplace(*program_, dim_);
   const std::optional<PointGroup::Offsets> offsets =
       width_ == PointGroup::kPoints ? lanes_->Of(node.index) : std::nullopt;
+  if (offsets && !mask) {
+    if (const Value shared = LoadSharedWords(node, *offsets)) return shared;
+  }
   const Value index = offsets ? Index(node.index) : b.Splat(IndexValue(node.index, true), width_);
   Values lanes;
   for (int i = 0; i < width_; ++i) {
@@ -322,6 +325,41 @@ Value ProgramLowering::LoadLanes(const plan::Node& node, Value mask) {
     lanes.push_back(LoadBits(node, of_lane, 1));
   }
   return b.Composite(lanes);
+}
+
+Value ProgramLowering::LoadSharedWords(const plan::Node& node, const PointGroup::Offsets& offsets) {
+  const int64_t bytes = StorageBytes(node.storage);
+  if (bytes >= 4) return {};
+  Builder& b = *b_;
+  const auto floor_mod = [](int64_t x, int64_t y) { return (x % y + y) % y; };
+  // Words are read by fours or twos where all of those begin at a multiple of that, and lie within the buffer.
+  for (const int width : {4, 2, 1}) {
+    const int64_t elements = 4 / bytes * width;  // of one read
+    if (offsets.multiple % elements != 0 || buffers_->element_count(node.buffer) % elements != 0) continue;
+    // From where the read begins that has the first lane's element.
+    const int64_t begin = offsets.at[0] - floor_mod(offsets.at[0], elements);
+    std::map<int64_t, Value> reads;
+    for (const int64_t at : offsets.at) reads[at - begin - floor_mod(at - begin, elements)] = {};
+    if (reads.size() * 2 > PointGroup::kPoints) continue;
+    const Value first = b.Sub(Index(node.index), b.U32(static_cast<uint32_t>(offsets.at[0] - begin)));
+    for (auto& [at, words] : reads) {
+      const Value place =
+          b.UDiv(b.Add(first, b.U32(static_cast<uint32_t>(at))), b.U32(static_cast<uint32_t>(elements)));
+      Value& known = words_[{node.buffer, place.id, width}];
+      if (!known) known = buffers_->LoadWords(node.buffer, place, width);
+      words = known;
+    }
+    Values lanes;
+    for (const int64_t at : offsets.at) {
+      const int64_t within = floor_mod(at - begin, elements);
+      const Value words = reads[at - begin - within];
+      const Value word = width == 1 ? words : b.Extract(words, static_cast<int>(within * bytes / 4));
+      const Value moved = b.Shr(word, b.U32(static_cast<uint32_t>(within * bytes % 4 * 8)));
+      lanes.push_back(b.And(moved, b.U32(bytes == 1 ? 0xff : 0xffff)));
+    }
+    return b.Composite(lanes);
+  }
+  return {};
 }
 
 Value ProgramLowering::Node(NodeId id) {

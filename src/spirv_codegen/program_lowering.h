@@ -88,6 +88,9 @@ class ProgramLowering {
   // A load of one or `width_` elements, which the points of a group do once.
   Value LoadBits(const plan::Node& node, Value index, int width);
   Value LoadLanes(const plan::Node& node, Value mask);
+  // Of elements smaller than a word, those of the lanes from the words that hold them, where these are fewer; else no
+  // value.
+  Value LoadSharedWords(const plan::Node& node, const PointGroup::Offsets& offsets);
   // Whether the node is known to be a whole number wherever it is a number. Looks at most so many nodes deep.
   bool IsWhole(plan::NodeId id, int deep = 8) const;
   void EmitStore(const plan::Store& store, Value limit);
@@ -104,6 +107,7 @@ class ProgramLowering {
   ProgramLowering* first_ = nullptr;
   int point_ = 0;
   bool constants_ = false;
+  std::map<std::tuple<int, Id, int>, Value> words_;       // that hold several lanes' elements
   std::map<std::tuple<int, int, Id, int>, Value> loads_;  // of a group, in its first point
   uint64_t varying_ = 0;
   std::vector<bool> seen_;  // floats whose bits, or whose sign where they are NaN, someone sees

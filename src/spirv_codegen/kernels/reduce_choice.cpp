@@ -12,8 +12,8 @@ namespace {
 using plan::ReduceKernel;
 using plan::ReduceStage;
 
-// The bytes that the element stages load at each point from arrays in which neighbours along `dim` lie side by side; the
-// parts of complex numbers lie between each other.
+// The bytes that the element stages load at each point from arrays in which neighbours along `dim` lie side by side;
+// the parts of complex numbers lie between each other.
 int64_t ContiguousBytes(const ReduceKernel& k, int dim, int width) {
   int64_t out = 0;
   if (dim < 0) return 0;
