@@ -174,6 +174,7 @@ constexpr Row kRows[] = {
        t.dot.shared_tiles = {{64, 64, 16, 4, 64}, {32, 32, 16, 4, 0}};
        t.reduce.most_kept = 16;
        t.conv.direct_written_out = 3;
+       t.linalg.reflectors = 4;
      }},
     // A workgroup of 256 leaves each invocation of an Adreno 6xx 32 registers of four values.
     {[](const DeviceProfile& p) { return p.vendor_id == kVendorQualcomm; },

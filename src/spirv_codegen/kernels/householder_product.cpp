@@ -55,14 +55,17 @@ Result<EmittedProgram> EmitHouseholderProduct(const plan::KernelPlan& plan, cons
   const auto apply = [&](LinalgKernelWriter& w, int64_t count, Value first) {
     Builder& b = w.b;
     const auto of = [&](int j) { return b.Add(first, w.U32(j)); };
-    const ReflectorBlock reflectors{
+    ReflectorBlock reflectors{
         .count = static_cast<int>(count),
         .first = first,
         .rows = w.U32(k.rows),
         .v = [&](Value r, int j) { return reflector(w, r, of(j)); },
+        .four = {},
         .tau = [&](int j) { return w.numbers.Load(kTaus, k.type, b.Add(b.Mul(w.matrix, w.U32(k.reflectors)), of(j))); },
         .product = [&](int j, int i) { return w.numbers.LoadWide(products, b.Add(saved(w, of(j)), w.U32(i))); },
         .backward = true};
+    if (!w.numbers.complex() && k.columns % 4 == 0 && block % 4 == 0)
+      reflectors.four = [&](Value r, int j) { return w.numbers.LoadFour(kA, k.type, place(w, r, of(j))); };
     // Reflectors after the column meet zeros only and change nothing.
     b.If(b.Compare(Cmp::kULe, first, w.item), [&] {
       ApplyReflectors(

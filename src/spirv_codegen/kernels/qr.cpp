@@ -142,6 +142,41 @@ class QrEmitter {
     return w.b.Add(w.b.Mul(reflector, w.U32(block_ + 1)), number);
   }
 
+  // Whether `count` columns from column `at` on are read and written by fours.
+  bool HasFours(LinalgKernelWriter& w, int64_t count) const {
+    return !w.numbers.complex() && columns_ % 4 == 0 && block_ % 4 == 0 && count % 4 == 0;
+  }
+  std::vector<Number> LoadPanelRow(LinalgKernelWriter& w, Value r, int64_t count) const {
+    std::vector<Number> out;
+    for (int64_t q = 0; q < count; q += HasFours(w, count) ? 4 : 1) {
+      const Value place = Place(w, r, w.b.Add(w.at, w.U32(q)));
+      if (!HasFours(w, count)) {
+        out.push_back(w.numbers.LoadWide(program_.scratch(0), place));
+        continue;
+      }
+      const Value four = w.numbers.LoadFour(program_.scratch(0), w.numbers.wide(), place);
+      for (int lane = 0; lane < 4; ++lane) out.push_back({w.b.Extract(four, lane), {}});
+    }
+    return out;
+  }
+  // Stores those of the numbers of a row that come after column `at` + j; the others are as they were.
+  void StorePanelRow(LinalgKernelWriter& w, Value r, Value j, std::span<const Number> row) const {
+    const auto count = static_cast<int64_t>(row.size());
+    for (int64_t q = 0; q < count; q += HasFours(w, count) ? 4 : 1) {
+      const Value place = Place(w, r, w.b.Add(w.at, w.U32(q)));
+      const auto first = static_cast<std::size_t>(q);
+      if (!HasFours(w, count)) {
+        w.b.If(w.b.Compare(Cmp::kUGt, w.U32(q), j),
+               [&] { w.numbers.StoreWide(program_.scratch(0), place, row[first]); });
+        continue;
+      }
+      Values lanes;
+      for (std::size_t lane = 0; lane < 4; ++lane) lanes.push_back(row[first + lane].re);
+      w.b.If(w.b.Compare(Cmp::kUGt, w.U32(q + 3), j),
+             [&] { w.numbers.StoreFour(program_.scratch(0), w.numbers.wide(), place, w.b.Composite(lanes)); });
+    }
+  }
+
   // Finds `count` reflectors from column `at` on, one after the other, and applies each to the columns after it.
   int AddPanel(int64_t count) {
     return program_.AddGroups("qr.panel", local_, [&, count](LinalgKernelWriter& w) {
@@ -177,10 +212,9 @@ class QrEmitter {
     const Values sums = b.For(b.Add(b.Add(k, b.U32(1)), b.LocalIndex()), w.U32(rows_), w.U32(local_), n.Pack(zeros),
                               [&](Value r, const Values& carried) {
                                 const Number v = n.Conj(a.load(r, k));
-                                std::vector<Number> next;
-                                for (int64_t q = 0; q < count; ++q)
-                                  next.push_back(n.Add(n.Unpack(carried, static_cast<std::size_t>(q)),
-                                                       n.Mul(v, a.load(r, b.Add(w.at, w.U32(q))))));
+                                std::vector<Number> next = LoadPanelRow(w, r, count);
+                                for (std::size_t q = 0; q < next.size(); ++q)
+                                  next[q] = n.Add(n.Unpack(carried, q), n.Mul(v, next[q]));
                                 return n.Pack(next);
                               });
     for (int64_t q = 0; q < count; ++q)
@@ -212,11 +246,11 @@ class QrEmitter {
     for (int64_t q = 0; q < count; ++q) by.push_back(n.Mul(products.LoadAt(w.U32(q)), tau));
     b.For(b.Add(b.Add(k, b.U32(1)), b.LocalIndex()), w.U32(rows_), w.U32(local_), [&](Value r) {
       const Number v = a.load(r, k);
-      for (int64_t q = 1; q < count; ++q) {
-        const Value c = b.Add(w.at, w.U32(q));
-        b.If(b.Compare(Cmp::kUGt, w.U32(q), j),
-             [&] { a.store(r, c, n.Sub(a.load(r, c), n.Mul(v, by[static_cast<std::size_t>(q)]))); });
-      }
+      std::vector<Number> row = LoadPanelRow(w, r, count);
+      for (std::size_t q = 0; q < row.size(); ++q)
+        row[q] =
+            n.Select(b.Compare(Cmp::kUGt, b.U32(static_cast<uint32_t>(q)), j), n.Sub(row[q], n.Mul(v, by[q])), row[q]);
+      StorePanelRow(w, r, j, row);
     });
   }
 
@@ -230,12 +264,17 @@ class QrEmitter {
       const auto saved = [&](int j, int64_t number) {
         return w.numbers.LoadWide(program_.scratch(1), Saved(w, of(j), w.U32(number)));
       };
-      const ReflectorBlock block{.count = static_cast<int>(count),
-                                 .first = w.at,
-                                 .rows = w.U32(rows_),
-                                 .v = [&](Value r, int j) { return a.load(r, of(j)); },
-                                 .tau = [&](int j) { return w.numbers.Conj(saved(j, block_)); },
-                                 .product = [&](int j, int i) { return saved(j, i); }};
+      ReflectorBlock block{.count = static_cast<int>(count),
+                           .first = w.at,
+                           .rows = w.U32(rows_),
+                           .v = [&](Value r, int j) { return a.load(r, of(j)); },
+                           .four = {},
+                           .tau = [&](int j) { return w.numbers.Conj(saved(j, block_)); },
+                           .product = [&](int j, int i) { return saved(j, i); }};
+      if (HasFours(w, 4))
+        block.four = [&](Value r, int j) {
+          return w.numbers.LoadFour(program_.scratch(0), w.numbers.wide(), Place(w, r, of(j)));
+        };
       ApplyReflectors(
           w, block, [&](Value r) { return a.load(r, column); }, [&](Value r, Number v) { a.store(r, column, v); });
     });

@@ -11,6 +11,20 @@ void ApplyReflectors(LinalgKernelWriter& w, const ReflectorBlock& block, const s
   const auto at = [](int i) { return static_cast<std::size_t>(i); };
   const auto row = [&](int i) { return b.Add(block.first, b.U32(static_cast<uint32_t>(i))); };
   const Value below = row(count);
+  // Of all reflectors in a row below those in which they begin.
+  const auto all_of = [&](Value r) {
+    std::vector<Number> v;
+    for (int j = 0; j < count; ++j) {
+      if (!block.four || j + 4 > count) {
+        v.push_back(block.v(r, j));
+        continue;
+      }
+      const Value four = block.four(r, j);
+      for (int lane = 0; lane < 4; ++lane) v.push_back({b.Extract(four, lane), {}});
+      j += 3;
+    }
+    return v;
+  };
 
   // The rows in which reflectors begin, where reflector j has zeros above row j; then those below.
   std::vector<Number> top, w_of;
@@ -22,8 +36,9 @@ void ApplyReflectors(LinalgKernelWriter& w, const ReflectorBlock& block, const s
   }
   const Values sums = b.For(below, block.rows, b.U32(1), n.Pack(w_of), [&](Value r, const Values& carried) {
     const Number x = load(r);
+    const std::vector<Number> v = all_of(r);
     std::vector<Number> next;
-    for (int j = 0; j < count; ++j) next.push_back(n.Add(n.Unpack(carried, at(j)), n.Mul(n.Conj(block.v(r, j)), x)));
+    for (int j = 0; j < count; ++j) next.push_back(n.Add(n.Unpack(carried, at(j)), n.Mul(n.Conj(v[at(j)]), x)));
     return n.Pack(next);
   });
 
@@ -46,7 +61,8 @@ void ApplyReflectors(LinalgKernelWriter& w, const ReflectorBlock& block, const s
   }
   b.For(below, block.rows, b.U32(1), [&](Value r) {
     Number x = load(r);
-    for (int j = 0; j < count; ++j) x = n.Sub(x, n.Mul(block.v(r, j), y[at(j)]));
+    const std::vector<Number> v = all_of(r);
+    for (int j = 0; j < count; ++j) x = n.Sub(x, n.Mul(v[at(j)], y[at(j)]));
     store(r, x);
   });
 }

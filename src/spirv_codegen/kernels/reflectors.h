@@ -13,7 +13,9 @@ namespace krafla::spirv {
 struct ReflectorBlock {
   int count = 0;
   Value first, rows;
-  std::function<Number(Value row, int j)> v;    // below its one
+  std::function<Number(Value row, int j)> v;  // below its one
+  // v_j .. v_j+3 of a row, j a multiple of 4, where these are real numbers side by side; may be empty.
+  std::function<Value(Value row, int j)> four;
   std::function<Number(int j)> tau;             // as they are applied: conjugated for H^H
   std::function<Number(int j, int i)> product;  // v_j^H v_i for i < j
   bool backward = false;                        // the last reflector is applied first
