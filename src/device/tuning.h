@@ -60,6 +60,7 @@ struct LoopTuning {
   uint32_t local = 256;          // size of a workgroup; at least one subgroup
   int64_t workgroup_points = 0;  // points that a workgroup takes by turns at the most; 0: an invocation takes one item
   int64_t least_workgroups = 8;  // workgroups that are left when they take turns
+  double turn_cost = 0;          // additions that a turn costs: points of far fewer are taken in one turn
   int64_t tile_rows = 32;        // points of a tile across the order of stores, at the most; 1: no `loop.tile`
   int64_t tile_columns = 32;     // points of a tile along it, at the most
   bool tile_in_shared_memory = true;  // what lies across is read by way of shared memory; else only tile by tile

@@ -57,6 +57,7 @@ void VisitFields(Self& x, Visitor&& v) {
   v("local", x.local, kLocalRange);
   v("workgroup_points", x.workgroup_points, FieldRange{0, 65536});
   v("least_workgroups", x.least_workgroups, kPositiveRange);
+  v("turn_cost", x.turn_cost, FieldRange{0, 1000});
   v("tile_rows", x.tile_rows, FieldRange{1, 128, true});
   v("tile_columns", x.tile_columns, FieldRange{1, 128, true});
   v("tile_in_shared_memory", x.tile_in_shared_memory);

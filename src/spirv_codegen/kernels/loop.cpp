@@ -3,8 +3,10 @@
 // neighbours along the innermost dimension, and a workgroup takes a contiguous run of points. On devices where a
 // workgroup costs far more than a turn of a loop (LoopTuning::workgroup_points) it takes several such runs.
 #include <algorithm>
+#include <bit>
 
 #include "base/checked_math.h"
+#include "plan/element_cost.h"
 #include "spirv_codegen/kernels/loop_tile.h"
 
 namespace krafla::spirv {
@@ -19,6 +21,13 @@ LoopProblem::LoopProblem(const plan::KernelPlan& of, const plan::LoopKernel& loo
 }
 
 namespace {
+
+// Turns whose points are taken in one turn of the loop, as that costs more than they do.
+uint32_t TurnsTogether(const plan::ElementProgram& program, const LoopTuning& tuning) {
+  constexpr double kMost = 4;
+  const double turns = tuning.turn_cost / std::max(plan::ProgramCost(program), 1.0);
+  return std::bit_floor(static_cast<uint32_t>(std::clamp(turns, 1.0, kMost)));
+}
 
 Result<EmittedProgram> EmitRuns(const LoopProblem& p) {
   const DeviceProfile& profile = p.target.profile;
@@ -35,6 +44,8 @@ Result<EmittedProgram> EmitRuns(const LoopProblem& p) {
     const int64_t per_group = std::clamp<int64_t>(CeilDiv(items, tuning.least_workgroups), 1, most);
     turns = std::max<int64_t>(1, per_group / local);
   }
+  const uint32_t together = TurnsTogether(program, tuning);
+  if (turns > together) turns = turns / together * together;
   const int64_t chunk = turns * local;
   KRAFLA_ASSIGN(Grid grid, FoldGrid(CeilDiv(items, chunk), profile));
 
@@ -49,11 +60,12 @@ Result<EmittedProgram> EmitRuns(const LoopProblem& p) {
     lowering.EmitStores();
   };
   auto guarded = [&](Value number) { ForItem(b, exact, number, items, [&] { item(number); }); };
-  if (turns == 1) {
-    guarded(first);
+  if (turns < together || turns == 1) {
+    for (int64_t i = 0; i < turns; ++i) guarded(b.Add(first, b.U32(static_cast<uint32_t>(i * local))));
   } else {
-    b.For(b.U32(0), b.U32(static_cast<uint32_t>(chunk)), b.U32(local),
-          [&](Value offset) { guarded(b.Add(first, offset)); });
+    b.For(b.U32(0), b.U32(static_cast<uint32_t>(chunk)), b.U32(local * together), [&](Value offset) {
+      for (uint32_t i = 0; i < together; ++i) guarded(b.Add(first, b.Add(offset, b.U32(i * local))));
+    });
   }
   EmittedProgram out;
   out.kernels.push_back(w.Finish({local, 1, 1}, width == 4 ? "loop.vec4" : "loop.scalar"));
