@@ -126,6 +126,12 @@ Result<> CheckSizes(const plan::KernelPlan& plan, const DeviceProfile& profile) 
   return {};
 }
 
+uint32_t TurnsTogether(const plan::ElementProgram& program, const LoopTuning& tuning) {
+  constexpr double kMost = 4;
+  const double turns = tuning.turn_cost / std::max(plan::ProgramCost(program), 1.0);
+  return std::bit_floor(static_cast<uint32_t>(std::clamp(turns, 1.0, kMost)));
+}
+
 int PointsAtOnce(const plan::ElementProgram& program, int dim, const LoopTuning& tuning) {
   const bool is_cheap = plan::ProgramCost(program) <= static_cast<double>(tuning.most_vector_cost);
   return is_cheap && PrefersVectors(program, dim, 4) ? 4 : 1;

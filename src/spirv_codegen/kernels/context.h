@@ -105,6 +105,8 @@ uint32_t WorkgroupSize(const DeviceProfile& profile, uint32_t wanted);
 
 // How many neighbours along `dim` (none: -1) an invocation computes of the program's points: 4 or 1.
 int PointsAtOnce(const plan::ElementProgram& program, int dim, const LoopTuning& tuning);
+// Turns whose points are taken in one turn of a loop, 1, 2 or 4, as that costs more than they do.
+uint32_t TurnsTogether(const plan::ElementProgram& program, const LoopTuning& tuning);
 
 Result<EmittedProgram> EmitLoop(const plan::KernelPlan& plan, const plan::LoopKernel& loop, const Target& target);
 Result<EmittedProgram> EmitReduce(const plan::KernelPlan& plan, const plan::ReduceKernel& reduce, const Target& target);

@@ -3,10 +3,8 @@
 // neighbours along the innermost dimension, and a workgroup takes a contiguous run of points. On devices where a
 // workgroup costs far more than a turn of a loop (LoopTuning::workgroup_points) it takes several such runs.
 #include <algorithm>
-#include <bit>
 
 #include "base/checked_math.h"
-#include "plan/element_cost.h"
 #include "spirv_codegen/kernels/loop_tile.h"
 
 namespace krafla::spirv {
@@ -21,13 +19,6 @@ LoopProblem::LoopProblem(const plan::KernelPlan& of, const plan::LoopKernel& loo
 }
 
 namespace {
-
-// Turns whose points are taken in one turn of the loop, as that costs more than they do.
-uint32_t TurnsTogether(const plan::ElementProgram& program, const LoopTuning& tuning) {
-  constexpr double kMost = 4;
-  const double turns = tuning.turn_cost / std::max(plan::ProgramCost(program), 1.0);
-  return std::bit_floor(static_cast<uint32_t>(std::clamp(turns, 1.0, kMost)));
-}
 
 Result<EmittedProgram> EmitRuns(const LoopProblem& p) {
   const DeviceProfile& profile = p.target.profile;

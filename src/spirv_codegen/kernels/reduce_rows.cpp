@@ -96,6 +96,7 @@ Values RowEmitter::ReduceElements(const ReduceStage& stage, const ReduceWork& wo
   for (int d = p_.row_rank; d < p_.row_rank + p_.element_rank; ++d) varying |= uint64_t{1} << d;
   base.EmitInvariants(varying);
   const uint32_t step = vector ? 4 : 1;
+  const uint32_t together = stage.reductions.size() == 1 ? TurnsTogether(program, w_.tuning.loop) : 1;
   const auto accumulate = [&](Value element, const Values& s) {
     ProgramLowering lowering = base;
     lowering.SetLinear(element, p_.row_rank, p_.row_rank + p_.element_rank);
@@ -104,8 +105,8 @@ Values RowEmitter::ReduceElements(const ReduceStage& stage, const ReduceWork& wo
     return inputs.empty() ? s : values.Accumulate(s, inputs, width);
   };
   const Values state = values.is_wide() && !stage.reductions.empty()
-                           ? WalkChains(work, step, values, width, accumulate)
-                           : Walk(work.begin, work.end, step, values.Start(width), accumulate);
+                           ? WalkChains(work, step, values, width, together, accumulate)
+                           : Walk(work.begin, work.end, step, values.Start(width), accumulate, together);
   return owner_ == RowOwner::kInvocation ? state : values.Horizontal(state, width);
 }
 
@@ -138,12 +139,16 @@ bool RowEmitter::IsLong(Value begin, Value end) const {
 }
 
 Values RowEmitter::WalkChains(const ReduceWork& work, uint32_t step, const ReductionValues& values, int width,
-                              const Turn& body) {
+                              uint32_t together, const Turn& body) {
   const Value first = b_.Add(work.begin, b_.Mul(Lane(), b_.U32(step)));
-  return values.InChains(first, work.end, Lanes() * step, width, body);
+  uint64_t begin, end;
+  const bool constant = b_.m.IsConstant(work.begin, &begin) && b_.m.IsConstant(work.end, &end);
+  if (!constant || (end - begin) % (uint64_t{Lanes()} * step * together) != 0) together = 1;
+  return values.InChains(first, work.end, Lanes() * step, width, body, together);
 }
 
-Values RowEmitter::Walk(Value begin, Value end, uint32_t step, const Values& start, const Turn& body) {
+Values RowEmitter::Walk(Value begin, Value end, uint32_t step, const Values& start, const Turn& body,
+                        uint32_t together) {
   const uint32_t lanes = Lanes();
   const Value lane = Lane();
   uint64_t first, last;
@@ -159,9 +164,19 @@ Values RowEmitter::Walk(Value begin, Value end, uint32_t step, const Values& sta
     // Every lane does the same number of turns.
     const Value offset = b_.Mul(lane, b_.U32(step));
     const int64_t kept = static_cast<int64_t>((last - first) / lanes) * LoadsOfElement();
+    if ((last - first) % (turn * together) != 0) together = 1;
     return b_.For(
-        begin, end, b_.U32(static_cast<uint32_t>(turn)), start,
-        [&](Value i, const Values& s) { return body(b_.Add(i, offset), s); },
+        begin, end, b_.U32(static_cast<uint32_t>(turn * together)), start,
+        [&](Value i, Values s) {
+          for (uint32_t t = 0; t < together; ++t) {
+            // llvmpipe begins one turn more than there are (EmitPanels), of which only the first would be near the end.
+            const Value at = t == 0 ? i
+                                    : b_.Min(b_.Add(i, b_.U32(static_cast<uint32_t>(turn) * t)),
+                                             b_.U32(static_cast<uint32_t>(last - 1)));
+            s = body(b_.Add(at, offset), s);
+          }
+          return s;
+        },
         kept > w_.tuning.reduce.most_kept ? Unroll::kNever : Unroll::kIfItPays);
   }
   return b_.For(b_.Add(begin, b_.Mul(lane, b_.U32(step))), end, b_.U32(static_cast<uint32_t>(turn)), start, body);

@@ -73,9 +73,11 @@ class RowEmitter {
   // Whether an invocation takes more of the elements than two chains.
   bool IsLong(Value begin, Value end) const;
   // This invocation's turns over [begin, end), `step` elements each.
-  Values Walk(Value begin, Value end, uint32_t step, const Values& start, const Turn& body);
+  // `together`: as TurnsTogether has it.
+  Values Walk(Value begin, Value end, uint32_t step, const Values& start, const Turn& body, uint32_t together = 1);
   // The same in chains of kSumChain turns.
-  Values WalkChains(const ReduceWork& work, uint32_t step, const ReductionValues& values, int width, const Turn& body);
+  Values WalkChains(const ReduceWork& work, uint32_t step, const ReductionValues& values, int width, uint32_t together,
+                    const Turn& body);
   // Of a stage. Where drivers write all turns out they keep what these give for the stages that follow.
   int64_t LoadsOfElement() const;
   std::size_t ProgramSize() const;

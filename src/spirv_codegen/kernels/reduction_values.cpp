@@ -142,12 +142,18 @@ Values ReductionValues::Inputs(const plan::ElementProgram& program, ProgramLower
 }
 
 Values ReductionValues::InChains(Value first, Value end, uint32_t turn, int width,
-                                 const std::function<Values(Value element, const Values& state)>& body) const {
+                                 const std::function<Values(Value element, const Values& state)>& body,
+                                 uint32_t together) const {
   const Value length = b_.U32(turn * kSumChain);
   return b_.For(first, end, length, Start(width), [&](Value at, const Values& state) {
     const Value i = b_.Min(at, b_.Sub(end, b_.U32(1)));  // see kSumChain
     const Value to = b_.Min(b_.Add(i, length), end);
-    return Absorb(state, b_.For(i, to, b_.U32(turn), StartChain(width), body));
+    const auto turns = [&](Value element, Values chain) {
+      for (uint32_t t = 0; t < together; ++t)
+        chain = body(t == 0 ? element : b_.Min(b_.Add(element, b_.U32(turn * t)), b_.Sub(end, b_.U32(1))), chain);
+      return chain;
+    };
+    return Absorb(state, b_.For(i, to, b_.U32(turn * together), StartChain(width), turns));
   });
 }
 

@@ -37,9 +37,10 @@ class ReductionValues {
   Values Accumulate(const Values& state, const Values& inputs, int width) const;
   // The state with a chain combined after it.
   Values Absorb(const Values& state, const Values& chain) const;
-  // The turns from `first` to `end`, `turn` elements each, in chains of kSumChain of them.
+  // The turns from `first` to `end`, `turn` elements each, in chains of kSumChain of them; `together`, which divides
+  // their number and kSumChain, in one turn of the loop.
   Values InChains(Value first, Value end, uint32_t turn, int width,
-                  const std::function<Values(Value element, const Values& state)>& body) const;
+                  const std::function<Values(Value element, const Values& state)>& body, uint32_t together = 1) const;
   // The values so far, wide sums as one value each, without flags.
   Values Round(const Values& state) const;
   // Combines two states, in this order.
