@@ -437,7 +437,7 @@ const std::vector<Row>& Rows() {
            {"min_vulkan11 amd_rdna3 intel_xe2 nvidia_ada",
             "cholesky.start 64, cholesky.factor 32, cholesky.panel 64, cholesky.update 64, cholesky.finish 64"},
            {"lavapipe swiftshader",
-            "cholesky.start 8, cholesky.factor 32, cholesky.panel 8, cholesky.update 8, cholesky.finish 8"},
+            "cholesky.start 8, cholesky.factor 8, cholesky.panel 8, cholesky.update 8, cholesky.finish 8"},
        }},
       {"LU factors of 8 x 8",
        Lu(8),
