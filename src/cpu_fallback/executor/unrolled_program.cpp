@@ -226,7 +226,9 @@ std::optional<ElementProgram> UnrolledProduct(const plan::DotKernel& dot, int64_
   dims.push_back(dot.n);
   int64_t points = 1;
   for (int64_t d : dims) points = CheckedMul(points, d).value_or(INT64_MAX);
-  const bool is_many = is_of_vectors && dot.k <= native::kMaxInterleaved && points >= kFewProducts;
+  // A number each has no rows or columns to go along but those of the batches.
+  const bool is_of_numbers = dot.m == 1 && dot.n == 1 && dot.k <= kMostUnrolled && points >= kFewRows;
+  const bool is_many = (is_of_vectors && dot.k <= native::kMaxInterleaved && points >= kFewProducts) || is_of_numbers;
   const bool is_of_loop =
       runs >= kRunsOfLoop && dot.k <= kTinyDepth && points >= 1 && points <= kProductsOfLoop / dot.k && !is_computed;
   if ((!is_many && !is_of_loop) || points == INT64_MAX || dot.epilogue.space.dims() != dims) return std::nullopt;
