@@ -211,8 +211,8 @@ class ReduceTilingChoice {
     // left.
     if (combines_ && best_row_ >= 0 && Extent(best_row_) >= 16 && best_element_ >= 0 && Extent(best_element_) >= 32)
       element_cost_ += kOwnCombiner;
-    // Short rows of a power of two are halved all at once, as one array.
-    if (ordered_ && best_element_ >= 0 && element_count_ == Extent(best_element_) && element_count_ <= kPairedRow &&
+    // Short rows of a power of two are halved all at once, as one array, by own combiners.
+    if (combines_ && best_element_ >= 0 && element_count_ == Extent(best_element_) && element_count_ <= kPairedRow &&
         std::has_single_bit(At(element_count_)))
       element_cost_ = std::min(element_cost_, Cost(best_element_));
   }
