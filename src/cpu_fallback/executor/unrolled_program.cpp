@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 #include <utility>
 
 #include "base/checked_math.h"
@@ -78,8 +79,7 @@ class Unroller {
       }
       if (n.op == NodeOp::kIndex && out_.space.expr(n.index).terms.empty())
         n = {.op = NodeOp::kConstant, .type = n.type, .bits = static_cast<uint32_t>(out_.space.expr(n.index).constant)};
-      at[i] = static_cast<NodeId>(out_.nodes.size());
-      out_.nodes.push_back(n);
+      at[i] = Push(n);
       if (is_same) shared_.emplace(key, at[i]);
     }
     for (Store s : program.stores) {
@@ -95,13 +95,29 @@ class Unroller {
     if (node.op == NodeOp::kLoad) node.depends = out_.space.Depends(node.index);
     for (NodeId o : node.operands)
       if (o != kNoNode) node.depends |= out_.nodes[At(o)].depends;
-    out_.nodes.push_back(node);
-    return static_cast<NodeId>(out_.nodes.size()) - 1;
+    return Push(node);
   }
   plan::IndexSpace& space() { return out_.space; }
   ElementProgram Finish() && { return std::move(out_); }
 
  private:
+  // A stage computes again what the one before it has computed: all of them are one program here.
+  struct Hash {
+    std::size_t operator()(const Node& n) const {
+      uint64_t h = n.bits;
+      for (const uint64_t part :
+           {static_cast<uint64_t>(n.op), static_cast<uint64_t>(n.opcode), static_cast<uint64_t>(n.operands[0]),
+            static_cast<uint64_t>(n.operands[1]), static_cast<uint64_t>(n.operands[2]), static_cast<uint64_t>(n.index)})
+        h = (h ^ part) * 0x9e3779b97f4a7c15u;
+      return h ^ (h >> 32);
+    }
+  };
+  NodeId Push(const Node& node) {
+    const auto [it, is_new] = known_.try_emplace(node, static_cast<NodeId>(out_.nodes.size()));
+    if (is_new) out_.nodes.push_back(node);
+    return it->second;
+  }
+
   IndexId Expr(const plan::IndexSpace& from, IndexId id, std::span<const int64_t> inner,
                const std::vector<NodeId>& nodes) {
     plan::IndexSpace& to = out_.space;
@@ -127,6 +143,7 @@ class Unroller {
   std::size_t rank_;
   ElementProgram out_;
   std::map<std::pair<const ElementProgram*, std::size_t>, NodeId> shared_;
+  std::unordered_map<Node, NodeId, Hash> known_;
 };
 
 // Masks and conditions on indices are for pieces, and for windows.
