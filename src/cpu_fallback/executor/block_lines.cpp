@@ -13,7 +13,7 @@ namespace {
 
 // Of fewer elements a side by side there is little to transpose; more are no row of an unrolled reduction.
 constexpr std::size_t kLeastParts = 4;
-constexpr int64_t kMostParts = 16;
+constexpr int64_t kMostParts = 24;
 
 }  // namespace
 

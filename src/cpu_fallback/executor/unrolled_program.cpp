@@ -32,6 +32,8 @@ using plan::Store;
 namespace {
 
 constexpr int64_t kMostUnrolled = 16;
+// Of reductions that read a row again, as norms do: each other stage is a pass less.
+constexpr int64_t kMostUnrolledTwice = 24;
 constexpr std::size_t kMostUnrolledNodes = 600;
 // Fewer rows, in a program that runs once, are done before native code would be made.
 constexpr int64_t kFewRows = 256;
@@ -182,7 +184,9 @@ std::optional<ElementProgram> UnrolledReduction(const plan::ReduceKernel& body, 
   int64_t elements = 1, rows = 1;
   for (int64_t d : body.element_dims) elements = CheckedMul(elements, d).value_or(INT64_MAX);
   for (int64_t d : body.row_dims) rows = CheckedMul(rows, d).value_or(INT64_MAX);
-  if (elements < 1 || elements > kMostUnrolled || rows == 0 || rows == INT64_MAX || (rows < kFewRows && runs <= 1))
+  const bool reads_again = std::ranges::count(body.stages, ReduceStage::Scope::kElement, &ReduceStage::scope) > 1;
+  if (elements < 1 || elements > (reads_again ? kMostUnrolledTwice : kMostUnrolled) || rows == 0 || rows == INT64_MAX ||
+      (rows < kFewRows && runs <= 1))
     return std::nullopt;
   std::size_t nodes = 0;
   for (const ReduceStage& stage : body.stages) {
