@@ -229,7 +229,7 @@ void HouseholderProduct(const plan::LinalgKernel& k, const T* a, const T* taus, 
                         ThreadPool& pool) {
   const int64_t m = k.rows, n = k.columns;
   if constexpr (!kIsComplex<T>) {
-    if (n <= kOnePanel) {
+    if (n <= std::min(m, kOnePanel)) {
       Turn(a, n, m, n, work, m);
       ProductOfColumns(work, m, n, k.reflectors, taus);
       Turn(work, m, n, m, q, n);
