@@ -247,8 +247,10 @@ std::optional<ElementProgram> UnrolledProduct(const plan::DotKernel& dot, int64_
   dims.push_back(dot.n);
   int64_t points = 1;
   for (int64_t d : dims) points = CheckedMul(points, d).value_or(INT64_MAX);
-  // A number each has no rows or columns to go along but those of the batches.
-  const bool is_of_numbers = dot.m == 1 && dot.n == 1 && dot.k <= kMostUnrolled && points >= kFewRows;
+  // A number each has no rows or columns to go along but those of the batches, where vectors do not lie side by side.
+  const bool is_side_by_side = dot.lhs_k_stride == 1 && dot.rhs_k_stride == 1;
+  const bool is_of_numbers =
+      dot.m == 1 && dot.n == 1 && dot.k <= kMostUnrolled && points >= kFewRows && !is_side_by_side;
   const bool is_many = (is_of_vectors && dot.k <= native::kMaxInterleaved && points >= kFewProducts) || is_of_numbers;
   const bool is_of_loop =
       runs >= kRunsOfLoop && dot.k <= kTinyDepth && points >= 1 && points <= kProductsOfLoop / dot.k && !is_computed;

@@ -170,7 +170,7 @@ constexpr int64_t kProductsBetweenLooks = 512;
 }  // namespace
 
 bool ShortProducts::Takes(const GemmProblem& p) {
-  constexpr int64_t kMostDepth = 64, kMostRows = 64, kLeastCount = 4;
+  constexpr int64_t kMostDepth = 64, kMostRows = 64, kLeastCount = 4, kMostSide = 16;
   // Processors multiply narrow floats themselves, which oneDNN makes use of.
   constexpr int64_t kMostNarrowProducts = 600;
   if (p.accumulate_type == ElementType::kF32) {
@@ -178,7 +178,10 @@ bool ShortProducts::Takes(const GemmProblem& p) {
     const int64_t most = HWY_DYNAMIC_DISPATCH(MostF32Products)();
     if (p.m * p.n * p.k > (is_narrow ? std::min(most, kMostNarrowProducts) : most)) return false;
   }
-  return p.n > 1 && p.m > 1 && p.k > 0 && p.k <= kMostDepth && p.m <= kMostRows && BatchCount(p) >= kLeastCount &&
+  // One row times a matrix that need not be turned; of larger ones memory's time is all that counts.
+  const bool is_row = p.m == 1 && p.n <= kMostSide && p.k <= kMostSide && p.rhs_n_stride == 1;
+  return p.n > 1 && (p.m > 1 || is_row) && p.k > 0 && p.k <= kMostDepth && p.m <= kMostRows &&
+         BatchCount(p) >= kLeastCount &&
          HWY_DYNAMIC_DISPATCH(FindShortProduct)(p.accumulate_type, p.n, p.k) != nullptr &&
          CanWiden(p.lhs_type, p.accumulate_type) && CanWiden(p.rhs_type, p.accumulate_type);
 }
