@@ -14,7 +14,7 @@ using native::RoutineItem;
 namespace {
 
 // Nodes times turns from which on a compilation is worth it, where the loop runs some hundred times.
-constexpr double kWorthwhileTurns = 4096;
+constexpr double kWorthwhileTurns = 1024;
 constexpr double kUnknownTurns = 100;
 // What a loop that is called takes beside its operations, 100 ns, is as much as so many nodes.
 constexpr double kNodesOfLoop = 20;
