@@ -273,7 +273,7 @@ std::optional<ElementProgram> UnrolledProduct(const plan::DotKernel& dot, int64_
     return out.Add(program, {}, {}, false)[At(program.results[0])];
   };
   // The sums of the other ways begin with zero: a product of -0 is +0.
-  NodeId sum = is_computed ? out.Add({.op = NodeOp::kConstant, .type = type}) : kNoNode;
+  NodeId sum = is_computed || is_of_numbers ? out.Add({.op = NodeOp::kConstant, .type = type}) : kNoNode;
   for (int64_t k = 0; k < dot.k; ++k) {
     const NodeId x = dot.computes_lhs() ? compute(dot.lhs_program)
                                         : load(dot.lhs_binding, dot.lhs_batch_strides,
