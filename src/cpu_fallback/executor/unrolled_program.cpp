@@ -32,7 +32,7 @@ using plan::Store;
 namespace {
 
 constexpr int64_t kMostUnrolled = 16;
-// Of reductions that read a row again, as norms do: each other stage is a pass less.
+// Of reductions that read a row again, as norms do, of many rows: each other stage is a pass less.
 constexpr int64_t kMostUnrolledTwice = 24;
 constexpr std::size_t kMostUnrolledNodes = 600;
 // Fewer rows, in a program that runs once, are done before native code would be made.
@@ -184,7 +184,8 @@ std::optional<ElementProgram> UnrolledReduction(const plan::ReduceKernel& body, 
   int64_t elements = 1, rows = 1;
   for (int64_t d : body.element_dims) elements = CheckedMul(elements, d).value_or(INT64_MAX);
   for (int64_t d : body.row_dims) rows = CheckedMul(rows, d).value_or(INT64_MAX);
-  const bool reads_again = std::ranges::count(body.stages, ReduceStage::Scope::kElement, &ReduceStage::scope) > 1;
+  const bool reads_again =
+      rows >= kFewRows && std::ranges::count(body.stages, ReduceStage::Scope::kElement, &ReduceStage::scope) > 1;
   if (elements < 1 || elements > (reads_again ? kMostUnrolledTwice : kMostUnrolled) || rows == 0 || rows == INT64_MAX ||
       (rows < kFewRows && runs <= 1))
     return std::nullopt;
