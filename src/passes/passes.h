@@ -52,6 +52,7 @@ KRAFLA_PASS(WhileSimplifier);
 KRAFLA_PASS(WhileTripCount);
 KRAFLA_PASS(WindowMerger);
 KRAFLA_PASS(WindowOrder);
+KRAFLA_PASS(WholePictureExpander);
 KRAFLA_PASS(WindowTrimmer);
 
 #undef KRAFLA_PASS

@@ -74,6 +74,8 @@ constexpr std::array kPasses = {
     PassInfo{"while_simplifier", "removes loop state that is constant, passed on, or not needed", WhileSimplifier},
     PassInfo{"while_trip_count", "finds the trip counts of loops; inlines loops of at most one iteration",
              WhileTripCount},
+    PassInfo{"whole_picture_expander", "turns convolutions whose window is the picture into dots",
+             WholePictureExpander},
     PassInfo{"window_merger", "merges dimensions side by side along which a window is one element", WindowMerger},
     PassInfo{"window_order",
              "rewrites reduce-windows whose result depends on the order of their elements, so that it matches XLA's",
@@ -104,6 +106,8 @@ constexpr auto kFirst = std::to_array<std::string_view>({
     // Before a reduce-window of constants is computed.
     "window_order",
     "window_trimmer",
+    // Windows that padding alone made larger than the picture are no longer.
+    "whole_picture_expander",
     "small_picture_expander",
     "dilated_window_expander",
     "dilated_convolution_expander",

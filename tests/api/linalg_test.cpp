@@ -265,6 +265,9 @@ std::string QrText(std::string_view type, int m, int n) {
 TEST_P(LinalgTest, Qr) {
   for (std::string_view type : {"f32", "f64", "c64", "c128"})
     for (auto [m, n] : {std::pair{1, 1}, {9, 5}, {5, 9}}) Compare(QrText(type, m, n), BoundOf(type));
+  // One panel and several.
+  for (std::string_view type : {"f32", "f64"})
+    for (auto [m, n] : {std::pair{70, 20}, {40, 32}, {40, 33}}) Compare(QrText(type, m, n), 10 * BoundOf(type));
   // More than a workgroup's memory holds: blocks of reflectors, of which the last has fewer, and columns after them.
   Compare(QrText("f32", 150, 130), 1e-4);
   Compare(QrText("f32", 90, 150), 1e-4);

@@ -161,6 +161,19 @@ TEST(DotKernelTest, BatchesOfShortMatrices) {
                     share ? After::kStore : After::kBiasRelu});
 }
 
+// A row each, times matrices that lie by rows or by columns.
+TEST(DotKernelTest, BatchesOfRowsTimesMatrices) {
+  using enum ElementType;
+  for (int64_t n : {2, 3, 5, 8, 16, 17})
+    for (int64_t k : {1, 2, 3, 4, 5, 8, 9, 16, 17})
+      for (const Dims& batch : {Dims{37}, Dims{3, 5}})
+        for (bool transposed : {false, true})
+          for (ElementType t : {kF32, kF64}) {
+            CheckDot({batch, 1, n, k, t, t, t, t, false, transposed});
+            CheckDot({batch, 1, n, k, t, t, t, t, false, transposed, true, After::kBiasRelu});
+          }
+}
+
 TEST(DotKernelTest, ProductsOfDepthOne) {
   using enum ElementType;
   for (const Dims& batch : {Dims{}, Dims{5}, Dims{2, 3}})

@@ -53,25 +53,26 @@ TEST(LoopKernelTest, CopiesShortRows) {
       }
 }
 
-// table[indices[i], :], and a constant where a predicate of the row is false.
+// table[indices[i], :], and a constant where a predicate of the row is false; rows of every few bytes.
 TEST(LoopKernelTest, GathersRows) {
-  for (ElementType type : {ElementType::kF32, ElementType::kS8, ElementType::kBF16, ElementType::kF64}) {
-    for (bool fill : {false, true}) {
-      const int64_t dims[] = {700, 24};
-      ProgramBuilder b(dims);
-      auto& s = b.space();
-      int table = b.AddBuffer(type, 50 * 24, false), indices = b.AddBuffer(ElementType::kS32, 700, false);
-      int out = b.AddBuffer(type, 700 * 24, true);
-      NodeId index = b.Load(indices, ElementType::kS32, s.Iter(0));
-      NodeId x = b.Load(table, type, s.Add(s.Mul(b.ClampedIndex(index, 0, 49), 24), s.Iter(1)));
-      const ElementType c = plan::ComputeType(type);
-      if (fill)
-        x = b.Select(b.Compare(ComparisonDirection::kLt, index, b.ConstantInt(ElementType::kS32, 1)), x,
-                     IsFloat(type) ? b.ConstantFloat(c, 2.5) : b.ConstantInt(c, -3));
-      b.AddStore({.buffer = out, .index = RowMajor(b), .node = x, .storage = type});
-      CheckLoop(std::move(b).Finish(), "rows of " + std::string(ElementTypeName(type)));
-    }
-  }
+  const auto check = [](ElementType type, int64_t columns, bool fill) {
+    const int64_t dims[] = {700, columns};
+    ProgramBuilder b(dims);
+    auto& s = b.space();
+    int table = b.AddBuffer(type, 50 * columns, false), indices = b.AddBuffer(ElementType::kS32, 700, false);
+    int out = b.AddBuffer(type, 700 * columns, true);
+    NodeId index = b.Load(indices, ElementType::kS32, s.Iter(0));
+    NodeId x = b.Load(table, type, s.Add(s.Mul(b.ClampedIndex(index, 0, 49), columns), s.Iter(1)));
+    const ElementType c = plan::ComputeType(type);
+    if (fill)
+      x = b.Select(b.Compare(ComparisonDirection::kLt, index, b.ConstantInt(ElementType::kS32, 1)), x,
+                   IsFloat(type) ? b.ConstantFloat(c, 2.5) : b.ConstantInt(c, -3));
+    b.AddStore({.buffer = out, .index = RowMajor(b), .node = x, .storage = type});
+    CheckLoop(std::move(b).Finish(), "rows of " + std::string(ElementTypeName(type)));
+  };
+  for (ElementType type : {ElementType::kF32, ElementType::kS8, ElementType::kBF16, ElementType::kF64})
+    for (int64_t columns : {1, 2, 3, 4, 5, 7, 9, 24})
+      for (bool fill : {false, true}) check(type, columns, fill);
 }
 
 // Windows at computed places: rows that lie at equal distances, with what tells whether they are inside for each

@@ -12,7 +12,7 @@ namespace krafla {
 namespace {
 
 TEST(Move, TilesOfEveryStride) {
-  constexpr int64_t kSides[] = {1, 2, 3, 4, 7, 8, 9, 16, 17, 33, 70};
+  constexpr int64_t kSides[] = {1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 33, 70};
   for (int width : {1, 2, 4, 8}) {
     for (int64_t rows : kSides) {
       for (int64_t columns : kSides) {
@@ -22,9 +22,12 @@ TEST(Move, TilesOfEveryStride) {
                                              {2 * columns, 2}, {2, 2 * rows}, {3 * columns, 3}, {4 * columns, 4}};
         for (const cpu::TileStrides& from : kStrides) {
           for (const cpu::TileStrides& to : kStrides) {
-            const auto size = static_cast<std::size_t>((4 * rows * columns + 5 * (rows + columns)) * width);
-            std::vector<std::byte> in(size), out(size, std::byte{0x5a}), expected(size, std::byte{0x5a});
-            for (std::size_t i = 0; i < size; ++i) in[i] = static_cast<std::byte>(i * 37 + i / 251);
+            // Nothing lies behind the last element.
+            const auto size = [&](const cpu::TileStrides& s) {
+              return static_cast<std::size_t>(((rows - 1) * s.row + (columns - 1) * s.column + 1) * width);
+            };
+            std::vector<std::byte> in(size(from)), out(size(to), std::byte{0x5a}), expected = out;
+            for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<std::byte>(i * 37 + i / 251);
             for (int64_t r = 0; r < rows; ++r)
               for (int64_t c = 0; c < columns; ++c)
                 std::memcpy(expected.data() + (r * to.row + c * to.column) * width,

@@ -32,6 +32,48 @@ TEST(NativeProgram, PartsOfWords) {
   }
 }
 
+// Short rows whose reduction is unrolled: all elements of a row are loaded, and stored, at once. Of some programs a row
+// has gaps, or goes elsewhere in another order, or lies in an array that it is stored to again in a loop.
+TEST(NativeProgram, LinesOfShortRows) {
+  for (const char* t : {"f32", "f64", "s32"}) {
+    const std::string type(t), max = "max { a = " + type + "[] parameter(0)\n  b = " + type +
+                                     "[] parameter(1)\n  ROOT r = " + type + "[] maximum(a, b) }\n";
+    for (int columns : {5, 9, 10, 12, 16}) {
+      const std::string n = std::to_string(columns), rows = type + "[1501]", all = type + "[1501," + n + "]";
+      const auto less = [&](const std::string& from, const std::string& out) {
+        return "  z = " + type + "[] constant(-3)\n  m = " + rows + " reduce(" + from +
+               ", z), dimensions={1}, to_apply=max\n  ms = " + all + " broadcast(m), dimensions={0}\n  " + out + " = " +
+               all + " subtract(" + from + ", ms)\n";
+      };
+      ExpectSameBits("HloModule m\n" + max + "ENTRY e {\n  x = " + all + " parameter(0)\n" + less("x", "ROOT r") +
+                     "}\n");
+      ExpectSameBits("HloModule m\n" + max + "ENTRY e {\n  x = " + all + " parameter(0)\n" + less("x", "d") +
+                     "  ROOT r = " + all + " reverse(d), dimensions={1}\n}\n");
+      const std::string state = "(s32[], " + all + ")";
+      ExpectSameBits("HloModule m\n" + max + "body { p = " + state +
+                     " parameter(0)\n  i = s32[] get-tuple-element(p), index=0\n  x = " + all +
+                     " get-tuple-element(p), index=1\n" + less("x", "d") +
+                     "  one = s32[] constant(1)\n  j = s32[] add(i, one)\n  ROOT r = " + state +
+                     " tuple(j, d) }\ncond { p = " + state +
+                     " parameter(0)\n  i = s32[] get-tuple-element(p), index=0\n  n = s32[] constant(3)\n  ROOT c = "
+                     "pred[] compare(i, n), direction=LT }\nENTRY e {\n  x = " +
+                     all + " parameter(0)\n  z = s32[] constant(0)\n  t = " + state + " tuple(z, x)\n  w = " + state +
+                     " while(t), condition=cond, body=body\n  ROOT r = " + all + " get-tuple-element(w), index=1\n}\n");
+    }
+    // Columns 1, 2, 4, 5 and 6 of twenty.
+    std::string body, last;
+    for (int c : {1, 2, 4, 5, 6}) {
+      const std::string k = std::to_string(c);
+      body +=
+          "  a" + k + " = " + type + "[1501,1] slice(x), slice={[0:1501], [" + k + ":" + std::to_string(c + 1) + "]}\n";
+      body += "  b" + k + " = " + type + "[1501,1] multiply(a" + k + ", " + (last.empty() ? "a" + k : last) + ")\n";
+      last = "b" + k;
+    }
+    body += "  ROOT r = " + type + "[1501,1] negate(" + last + ")";
+    ExpectSameBits(Of("  x = " + type + "[1501,20] parameter(0)\n", body));
+  }
+}
+
 // Bits and nibbles: elements of a byte or two that lie side by side, loaded and stored as whole vectors.
 TEST(NativeProgram, BytesSideBySide) {
   for (const char* t : {"u8", "s8", "u16", "s16"}) {

@@ -278,6 +278,29 @@ TEST(Routine, CallsWhatItDoesNotDo) {
       "less { x = f32[] parameter(0)\n  y = f32[] parameter(1)\n  ROOT c = pred[] compare(x, y), direction=LT }\n"));
 }
 
+// What follows a product has lanes, over sums that the product leaves in memory of the tape: of one product and of two,
+// of which each reads what is stored to.
+TEST(Routine, LanesBehindProducts) {
+  for (int n : {5, 16, 33, 64, 100}) {
+    const std::string size = std::to_string(n), type = "f32[" + size + "]", square = "f32[" + size + "," + size + "]";
+    const std::string matrix =
+        "  i0 = f32[] convert(i)\n  is = " + square + " broadcast(i0), dimensions={}\n  at = " + square +
+        " iota(), iota_dimension=0\n  to = " + square + " iota(), iota_dimension=1\n  far = " + square +
+        " subtract(at, to)\n  w0 = " + square + " add(far, is)\n  w = " + square + " sine(w0)\n";
+    const auto product = [&](const std::string& name, const std::string& operands, int lhs, int rhs) {
+      return "  " + name + " = " + type + " dot(" + operands + "), lhs_contracting_dims={" + std::to_string(lhs) +
+             "}, rhs_contracting_dims={" + std::to_string(rhs) + "}\n";
+    };
+    ExpectSameBits(
+        Counted(5, type,
+                matrix + product("a", "w, s", 1, 0) + "  b = " + type + " tanh(a)\n  next = " + type + " add(b, s)\n"));
+    ExpectSameBits(Counted(5, type,
+                           matrix + product("a", "s, w", 0, 0) + "  b = " + type + " sine(a)\n  c = " + type +
+                               " multiply(b, s)\n" + product("d", "w, c", 1, 0) + "  next = " + type +
+                               " subtract(b, d)\n"));
+  }
+}
+
 // A routine that calls nothing for it.
 void ExpectFolded(const std::string& text) {
   const int64_t calls = cpu::native::CountsOfNativeCode().calls;

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 
 #include "ir/builder.h"
 #include "pass_harness.h"
+#include "passes/rewrite.h"
 #include "passes/simplify/scalar_facts.h"
+#include "same_results.h"
 
 namespace krafla {
 namespace {
@@ -68,6 +73,26 @@ TEST(AlgebraicSimplifier, DivisionByPowersOfTwo) {
   EXPECT_EQ(WithConstant("s32", "divide", "8"), "divide s32[4](p0, broadcast{} s32[4](s32[](8)))");
   EXPECT_EQ(WithConstant("u32", "remainder", "8"), "and u32[4](p0, broadcast{} u32[4](u32[](7)))");
   EXPECT_EQ(WithConstant("s32", "remainder", "8"), "remainder s32[4](p0, broadcast{} s32[4](s32[](8)))");
+}
+
+// Roots and products in the place of a power, also of what has no root: -0, and -infinity.
+TEST(AlgebraicSimplifier, PowersOfRoots) {
+  EXPECT_EQ(WithConstant("f32", "power", "3"), "multiply f32[4](p0, multiply f32[4](p0, p0))");
+  EXPECT_EQ(WithConstant("f32", "power", "2.5").substr(0, 5), "power");
+  EXPECT_EQ(WithConstant("f8e5m2", "power", "3").substr(0, 5), "power");
+  auto x = Literal::Create(ArrayShape(ElementType::kF32, Dims{9}));
+  ASSERT_TRUE(x);
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  std::ranges::copy(std::array{-kInf, -4.0F, -0.0F, 0.0F, kInf, 4.0F, 2.25F, 0x1p-60F, NAN}, x->data<float>().begin());
+  for (const char* exponent : {"0.5", "1.5", "3"}) {
+    const std::string text = Format(
+        "HloModule m\nENTRY main {{ x = f32[9] parameter(0)\n c = f32[] constant({})\n"
+        " b = f32[9] broadcast(c), dimensions={{}}\n ROOT r = f32[9] power(x, b) }}",
+        exponent);
+    auto module = ExpectSame(text, {"algebraic_simplifier"}, 0, &*x);
+    ASSERT_TRUE(module);
+    EXPECT_TRUE(Find(*module, Opcode::kPower).empty()) << exponent;
+  }
 }
 
 TEST(AlgebraicSimplifier, Integers) {

@@ -369,6 +369,30 @@ TEST(WindowTrimmer, Convolutions) {
   }
 }
 
+// One window is a product, whichever dimensions the arrays have first; padding, several windows and groups are none.
+TEST(WholePictureExpander, Dots) {
+  struct Case {
+    std::string_view kernel, result, window, labels;
+    bool is_dot;
+  };
+  constexpr Case kCases[] = {
+      {"f32[5,4,3,6]", "f32[2,1,1,6]", "size=5x4", "b01f_01io->b01f", true},
+      {"f32[6,4,3,5]", "f32[6,1,2,1]", "size=5x4", "b01f_o1i0->f0b1", true},
+      {"f32[4,5,3,6]", "f32[2,6,1,1]", "size=5x4 stride=2x3", "b01f_10io->bf01", true},
+      {"f32[5,4,3,6]", "f32[2,1,1,6]", "size=5x4 rhs_reversal=1x0", "b01f_01io->b01f", false},
+      {"f32[5,4,3,6]", "f32[2,2,1,6]", "size=5x4 pad=0_1x0_0", "b01f_01io->b01f", false},
+      {"f32[4,4,3,6]", "f32[2,1,1,6]", "size=4x4 stride=2x1", "b01f_01io->b01f", false},
+  };
+  for (const Case& c : kCases) {
+    auto module = ExpectSame(Format("HloModule m\nENTRY main {{ x = f32[2,5,4,3] parameter(0)\n k = {} parameter(1)\n"
+                                    " ROOT r = {} convolution(x, k), window={{{}}}, dim_labels={} }}",
+                                    c.kernel, c.result, c.window, c.labels),
+                             {"whole_picture_expander"});
+    ASSERT_TRUE(module) << c.labels;
+    EXPECT_EQ(Find(*module, Opcode::kDot).size(), c.is_dot ? 1u : 0u) << c.window;
+  }
+}
+
 // The picture becomes the kernel where it is the smaller one; strides, dilations and groups stay.
 TEST(SmallPictureExpander, SwapsPictureAndKernel) {
   const auto text = [](std::string_view x, std::string_view kernel, std::string_view result, std::string_view window,

@@ -17,6 +17,8 @@ constexpr int64_t kAttentionAlignment = 64;
 constexpr std::size_t kMostBindings = 256;  // of a block's kernel
 // Up to here blocks are worth it even where they leave threads without work: what three loops take to start.
 constexpr double kShortNanoseconds = 200e3;
+// Of less a block's three calls are what takes time: parts go over all blocks at once.
+constexpr double kLeastOfBlock = 4000;
 constexpr double kNanosecondsOfByte = 0.1, kNanosecondsOfFlop = 0.02;
 
 // Where the arrays between the parts lie in scratch, behind each other.
@@ -169,7 +171,8 @@ KernelResult MakeAttentionKernel(const plan::KernelPlan& plan, const plan::Atten
   const std::vector<int64_t> between = BytesBetween(plan, parts.back());
   const Dims& grid = body.scores->batch;
   const int64_t blocks = Product(grid);
-  if (blocks > 1 && (blocks >= options.threads || nanoseconds < kShortNanoseconds)) {
+  const bool fills_blocks = nanoseconds >= kLeastOfBlock * static_cast<double>(blocks);
+  if (blocks > 1 && fills_blocks && (blocks >= options.threads || nanoseconds < kShortNanoseconds)) {
     KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> by_blocks,
                   AttentionByBlocks::Make(parts, grid, between, nanoseconds, of_part));
     if (by_blocks != nullptr) return by_blocks;

@@ -43,6 +43,7 @@ Result<BlockProgram> BlockCompiler::Run() {
   };
   if (options_.adds_rows && (out_.native_parts_.size() != 1 || std::ranges::any_of(out_.tile_steps_, is_array)))
     return Unimplemented("Sums over the rows of a tile that are not one loop of native code.");
+  if (!options_.is_for_routine) FindLines();
   FindDirectStores();
   PlaceSlots();
   return std::move(out_);

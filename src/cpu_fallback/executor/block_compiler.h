@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From an element program to a block program: what varies with what and the order of the work (block_compiler.cpp),
-// where accesses go (block_addresses.cpp), steps (block_lowering.cpp), and where registers lie (block_slots.cpp).
+// where accesses go (block_addresses.cpp), steps (block_lowering.cpp), those that are done together
+// (block_lines.cpp), and where registers lie (block_slots.cpp).
 #pragma once
 
 #include <array>
@@ -118,6 +119,12 @@ class BlockCompiler {
   // Whether elements that are loaded and stored alone go from one place to the other at once. Of a transposition, each
   // of whose lines is written in pieces, only where those are whole vectors.
   bool CanMove(const Step& load, const BlockProgram::Access& to) const;
+
+  // Loads and stores that are lines (block_lines.cpp).
+  bool IsOfLine(const Step& s) const;
+  std::vector<int> PartsOfLine(std::span<const int> candidates) const;
+  void MakeLine(Step::Kind kind, const std::vector<int>& parts);
+  void FindLines();
 
   // Registers: arrays are shared by values that do not live at the same time.
   void PlaceSlots();

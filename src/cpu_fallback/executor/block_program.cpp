@@ -136,6 +136,9 @@ inline void BlockProgram::RunStep(const Step& s, std::byte* memory, const int64_
     case Step::Kind::kNative:
       RunNative(native_parts_[static_cast<std::size_t>(s.native)], memory, origin, rows, columns);
       break;
+    case Step::Kind::kLoadLine:
+    case Step::Kind::kStoreLine: MoveLine(s, memory, origin, n); break;
+    case Step::Kind::kNothing: break;
     case Step::Kind::kParam:
       slots[s.out] = const_cast<std::byte*>(static_cast<const std::byte*>(params[s.bits]));
       break;

@@ -173,7 +173,10 @@ class BlockProgram {
       kUniformModulus,
       kConstant,
       kParam,
-      kNative
+      kNative,
+      kLoadLine,  // several loads, or stores, of elements that lie side by side
+      kStoreLine,
+      kNothing,  // while the program is compiled
     };
     Kind kind = Kind::kOp;
     bool is_uniform = false;
@@ -182,7 +185,7 @@ class BlockProgram {
     BlockFn fn = nullptr;
     TapeOp::Fn scalar = nullptr, small = nullptr;  // what does the same on single values, on small arrays
     uint64_t bits = 0;
-    int access = -1;                            // kLoad, kStore
+    int access = -1;                            // kLoad, kStore; of a line its first
     int address = -1;                           // kRamp; kUniformDivide, kUniformModulus: the dividend
     int64_t row_stride = 0, column_stride = 0;  // kRamp
     int width = 4;                              // kSpread, kConstant
@@ -190,6 +193,7 @@ class BlockProgram {
     bool moves = false;                         // kLoad: nothing else reads it, and it can go there whatever that is
     int key = -1;     // kOp: what `fn` was found by, while the program is compiled, or for a routine
     int native = -1;  // kNative: the part
+    int line = -1;    // kLoadLine, kStoreLine
   };
   // Operations in one loop of native code, and its streams.
   struct NativeOperand {
@@ -205,6 +209,12 @@ class BlockProgram {
     std::vector<NativeOperand> operands;
   };
   static constexpr std::size_t kMaxNativeOperands = 48;
+  // Registers one behind the other, LineStride apart, that are a row of memory each element.
+  struct Line {
+    std::vector<int> slots;  // by part; -1: there is none
+    int width = 4;
+    int64_t offset = 0;  // of the registers that tiles fill anew
+  };
   struct Slot {
     int width = 4;
     bool is_uniform = false;
@@ -247,6 +257,8 @@ class BlockProgram {
   void ForEachInput(const Step& s, Function function) const {
     for (int in : s.in)
       if (in >= 0) function(in);
+    if (s.kind == Step::Kind::kStoreLine)
+      for (int slot : lines_[static_cast<std::size_t>(s.line)].slots) function(slot);
     if (s.access >= 0) {
       const Access& a = accesses_[static_cast<std::size_t>(s.access)];
       if (a.mask >= 0) function(a.mask);
@@ -259,6 +271,9 @@ class BlockProgram {
   template <class Function>
   void ForEachOutput(const Step& s, Function function) const {
     if (s.out >= 0) function(s.out);
+    if (s.kind == Step::Kind::kLoadLine)
+      for (int slot : lines_[static_cast<std::size_t>(s.line)].slots)
+        if (slot >= 0) function(slot);
     if (s.native >= 0)
       for (const NativeOperand& o : native_parts_[static_cast<std::size_t>(s.native)].operands)
         if (o.kind == NativeOperand::Kind::kSlot && o.is_output) function(o.number);
@@ -266,6 +281,10 @@ class BlockProgram {
   void Load(const Step& step, std::byte* memory, std::byte* home, const int64_t* origin, int64_t rows,
             int64_t columns) const;
   void Store(const Step& step, std::byte* memory, const int64_t* origin, int64_t rows, int64_t columns) const;
+  // How many elements access `next` is ahead of `access`, where they go through memory alike.
+  std::optional<int64_t> Distance(int access, int next) const;
+  int64_t LineStride(const Line& line) const;  // in elements
+  void MoveLine(const Step& step, std::byte* memory, const int64_t* origin, int64_t elements) const;
 
   TileShape tile_;
   std::vector<Slot> slots_;
@@ -273,6 +292,7 @@ class BlockProgram {
   std::vector<Access> accesses_;
   std::vector<Step> launch_steps_, tile_steps_;
   std::vector<NativePart> native_parts_;
+  std::vector<Line> lines_;
   std::vector<BlockKey> keys_;  // for a routine
   std::vector<int> results_;    // slots
   std::vector<ElementType> result_types_;

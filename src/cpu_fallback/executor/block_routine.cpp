@@ -80,7 +80,10 @@ class BlockRoutine {
       }
       case Kind::kUniformDivide:
       case Kind::kUniformModulus:
-      case Kind::kNative: return false;
+      case Kind::kNative:
+      case Kind::kLoadLine:
+      case Kind::kStoreLine:
+      case Kind::kNothing: return false;
     }
     return false;
   }

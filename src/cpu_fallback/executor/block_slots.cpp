@@ -26,7 +26,7 @@ void BlockCompiler::FindDirectStores() {
       for (std::size_t k = j + 1; k < steps.size(); ++k) {
         const Step& later = steps[k];
         if (k == i) continue;
-        if (later.kind == Step::Kind::kLoad || later.kind == Step::Kind::kNative) safe = false;
+        if (later.kind == Step::Kind::kLoad || later.kind == Step::Kind::kNative || later.line >= 0) safe = false;
         out_.ForEachInput(later, [&](int in) {
           if (from_memory[static_cast<std::size_t>(in)]) safe = false;
         });
@@ -85,6 +85,16 @@ void BlockCompiler::PlaceSlots() {
     if (!slots[i].is_uniform && fixed_[i] && is_made[i]) slots[i].offset = take(elements * slots[i].width);
   out_.kept_bytes_ = size;
   size = 0;
+
+  for (BlockProgram::Line& line : out_.lines_) {
+    const int64_t bytes = out_.LineStride(line) * line.width;
+    line.offset = take(static_cast<int64_t>(line.slots.size()) * bytes);
+    for (std::size_t p = 0; p < line.slots.size(); ++p) {
+      if (line.slots[p] < 0) continue;
+      Item(slots, line.slots[p]).offset = line.offset + static_cast<int64_t>(p) * bytes;
+      Item(slots, line.slots[p]).is_kept = false;
+    }
+  }
 
   std::vector<int> last_use(slots.size(), -1);
   const auto& steps = out_.tile_steps_;

@@ -208,7 +208,7 @@ class BlockTape {
       const Step& s = *steps_[i];
       if (i == store) continue;
       if (std::ranges::any_of(s.in, holds)) return true;
-      if (s.native >= 0) return true;
+      if (s.native >= 0 || s.line >= 0) return true;
       if (s.access < 0) continue;
       const Access& a = AccessOf(s);
       if (tape_.MayOverlap(Reach(s), slice) || holds(a.mask) || holds(a.offsets)) return true;
@@ -245,7 +245,10 @@ class BlockTape {
       case Kind::kModulus:
       case Kind::kUniformDivide:
       case Kind::kUniformModulus:
-      case Kind::kNative: return AddAsElsewhere(s);
+      case Kind::kNative:
+      case Kind::kLoadLine:
+      case Kind::kStoreLine: return AddAsElsewhere(s);
+      case Kind::kNothing:
       case Kind::kParam: return;  // there is none
     }
   }

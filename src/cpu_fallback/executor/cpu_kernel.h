@@ -56,6 +56,15 @@ class CpuKernel {
   virtual bool AppendTo(cpu::TapeBuilder&, std::span<const plan::Slice>) const { return false; }
   // Adds the same to a routine, in lanes, where all of it has lanes and is but a few elements. False, and nothing done.
   virtual Result<bool> AppendTo(cpu::RoutineBlock&, std::span<const plan::Slice>) const { return false; }
+  // Where the kernel is a loop over values that another one makes, as over the sums of a product: that one, which takes
+  // their place as one more binding, the last, and is not observed. Nothing: it is not, or the values are the results.
+  struct Values {
+    const CpuKernel* kernel = nullptr;
+    int64_t bytes = 0;
+  };
+  virtual Values MadeFrom() const { return {}; }
+  // As AppendTo, of that loop alone; the last binding has the values.
+  virtual Result<bool> AppendLoopTo(cpu::RoutineBlock&, std::span<const plan::Slice>) const { return false; }
   int64_t scratch_bytes() const { return scratch_bytes_; }
   // Whether it does what CpuKernelOptions::int_dot allows.
   bool rounds_vectors() const { return rounds_vectors_; }

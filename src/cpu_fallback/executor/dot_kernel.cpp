@@ -108,8 +108,25 @@ class DotRun final : public CpuKernel {
     epilogue_.Run(bindings, sums, pool, scratch);
     return {};
   }
+  Values MadeFrom() const override {
+    if (count_ == 0 || writes_result_) return {};
+    return {&sums_alone_, count_ * StorageBytes(body_.accumulate_type)};
+  }
+  Result<bool> AppendLoopTo(RoutineBlock& block, std::span<const plan::Slice> bindings) const override {
+    return epilogue_.AppendTo(block, bindings);
+  }
 
  private:
+  class SumsAlone final : public CpuKernel {
+   public:
+    explicit SumsAlone(const DotRun& dot) : dot_(dot) {}
+    Result<> Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const override {
+      return dot_.Multiply(bindings.first(bindings.size() - 1), bindings.back(), pool, scratch);
+    }
+
+   private:
+    const DotRun& dot_;
+  };
   // Null: the operand is computed.
   static const std::byte* Begin(std::span<std::byte* const> bindings, int binding, int64_t offset, ElementType type) {
     return binding < 0 ? nullptr : bindings[static_cast<std::size_t>(binding)] + offset * StorageBytes(type);
@@ -258,6 +275,7 @@ class DotRun final : public CpuKernel {
     return {};
   }
 
+  SumsAlone sums_alone_{*this};
   plan::DotKernel body_;
   int64_t count_ = 0;
   Epilogue epilogue_;

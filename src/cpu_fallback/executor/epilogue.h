@@ -32,6 +32,10 @@ class Epilogue {
   int64_t scratch_bytes(int threads) const { return runner_.scratch_bytes(threads); }
   // Runs over all sums, which are dense in `sums`.
   void Run(std::span<std::byte* const> bindings, std::byte* sums, ThreadPool& pool, std::byte* scratch) const;
+  // Adds the same to a routine (CpuKernel::AppendLoopTo); the sums are the last binding.
+  Result<bool> AppendTo(RoutineBlock& block, std::span<const plan::Slice> bindings) const {
+    return runner_.AppendTo(block, bindings);
+  }
 
  private:
   std::optional<Direct> direct_;

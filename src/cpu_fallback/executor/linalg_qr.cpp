@@ -3,12 +3,15 @@
 // (Schreiber and Van Loan, "A storage-efficient WY representation for products of Householder transformations").
 #include "cpu_fallback/executor/linalg_algorithms.h"
 #include "cpu_fallback/executor/linalg_rotations.h"
+#include "cpu_fallback/kernels/move.h"
 
 namespace krafla::cpu::linalg {
 
 namespace {
 
 constexpr int64_t kPanel = 16;
+// A matrix of no more columns is one panel: blocks of what is left have less than a vector of columns.
+constexpr int64_t kOnePanel = 32;
 
 // The reflectors [first, first + count) of a matrix of `rows` rows.
 template <class T>
@@ -25,6 +28,18 @@ struct BlockMemory {
     return rows * kPanel + kPanel * kPanel + 2 * kPanel * columns + rows + columns;
   }
 };
+
+// to[c, r] = from[r, c]
+template <class T>
+void Turn(const T* from, int64_t stride, int64_t rows, int64_t columns, T* to, int64_t to_stride) {
+  if constexpr (sizeof(T) <= 8) {
+    MoveTile(sizeof(T), reinterpret_cast<const std::byte*>(from), {stride, 1}, reinterpret_cast<std::byte*>(to),
+             {1, to_stride}, rows, columns);
+  } else {
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < columns; ++c) to[c * to_stride + r] = from[r * stride + c];
+  }
+}
 
 // v and t from column `first` on of the packed reflectors in a.
 template <class T>
@@ -79,8 +94,9 @@ void ApplyBlock(const ReflectorBlock<T>& b, bool adjoint, T* a, int64_t stride, 
 template <class T>
 ReflectorOf<T> MakeReflectorOf(T* x, int64_t count) {
   using Wide = std::conditional_t<kIsComplex<T>, std::complex<double>, double>;
-  double tail = 0;
-  for (int64_t i = 1; i < count; ++i) tail += Square(Wide(x[i]));
+  using R = typename RealOf<T>::Type;
+  constexpr int64_t kParts = kIsComplex<T> ? 2 : 1;
+  const double tail = SumOfSquares<R>(reinterpret_cast<const R*>(x + 1), kParts * (count - 1));
   if (tail + Square(Wide(x[0])) < 1e-200) {
     // v is the same for multiples of x.
     const double scale = ScaleOf(LargestPart<T>({x, static_cast<std::size_t>(count)}));
@@ -103,7 +119,11 @@ ReflectorOf<T> MakeReflectorOf(T* x, int64_t count) {
     out.tau = T(std::complex<double>((out.beta - alpha.real()) / out.beta, -alpha.imag() / out.beta));
   else out.tau = static_cast<T>((out.beta - alpha) / out.beta);
   const Wide scale = Divide(Wide(1), Wide(alpha - out.beta));
-  for (int64_t i = 1; i < count; ++i) x[i] = T(Mul(Wide(x[i]), scale));
+  if constexpr (!kIsComplex<T>) {
+    ScaleRow<T>(x + 1, count - 1, scale);
+  } else {
+    for (int64_t i = 1; i < count; ++i) x[i] = T(Mul(Wide(x[i]), scale));
+  }
   return out;
 }
 
@@ -140,6 +160,10 @@ void FactorColumns(T* columns, int64_t stride, int64_t rows, int64_t count, T* t
       }
       for (int64_t next = c + 1; next < count; next += kUpdateRows) {
         const int64_t now = std::min(kUpdateRows, count - next);
+        if constexpr (!kIsComplex<T>) {
+          ReflectRows<T>(v, h.tau, columns + next * stride + c, stride, now, size);
+          continue;
+        }
         for (int64_t i = 0; i < now; ++i) {
           T sum = T(0);
           DotRows<R>(kIsComplex<T>, reinterpret_cast<const R*>(adjoint),
@@ -155,32 +179,63 @@ void FactorColumns(T* columns, int64_t stride, int64_t rows, int64_t count, T* t
 
 template <class T>
 int64_t QrNumbers(const plan::LinalgKernel& k) {
-  return BlockMemory<T>::Numbers(k.rows, k.columns) + kPanel * k.rows;
+  return BlockMemory<T>::Numbers(k.rows, k.columns) + std::max(kPanel, std::min(kOnePanel, k.columns)) * k.rows;
 }
 
 template <class T>
 void Qr(const plan::LinalgKernel& k, const T* in, T* a, T* taus, T* work, T* packed, ThreadPool& pool) {
   const int64_t m = k.rows, n = k.columns;
   std::copy(in, in + m * n, a);
-  T *panel = work, *rest = work + kPanel * m;
-  for (int64_t first = 0; first < k.reflectors; first += kPanel) {
-    const int64_t rows = m - first, count = std::min(kPanel, k.reflectors - first), end = first + count;
+  const int64_t most = n <= kOnePanel ? std::max(n, kPanel) : kPanel;
+  T *panel = work, *rest = work + most * m;
+  for (int64_t first = 0; first < k.reflectors; first += most) {
+    const int64_t rows = m - first, columns = n <= kOnePanel ? n - first : std::min(kPanel, n - first);
+    const int64_t count = std::min(columns, k.reflectors - first), end = first + columns;
     T* corner = a + first * n + first;
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t c = 0; c < count; ++c) panel[c * rows + r] = corner[r * n + c];
-    FactorColumns(panel, rows, rows, count, taus + first, rest);
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t c = 0; c < count; ++c) corner[r * n + c] = panel[c * rows + r];
+    Turn(corner, n, rows, columns, panel, rows);
+    FactorColumns(panel, rows, rows, columns, taus + first, rest);
+    Turn(panel, rows, columns, rows, corner, n);
     if (end == n) break;
     const ReflectorBlock<T> block = MakeBlock(a, n, m, first, count, taus, n, rest, packed, pool);
     ApplyBlock(block, true, corner + count, n, n - end, packed, pool);
   }
 }
 
+namespace {
+
+// The product of the reflectors, whose vectors are the rows of `columns`, in their place: LAPACK's org2r, turned.
+template <class T>
+void ProductOfColumns(T* columns, int64_t rows, int64_t count, int64_t reflectors, const T* taus) {
+  for (int64_t c = count - 1; c >= 0; --c) {
+    T* v = columns + c * rows;
+    std::fill(v, v + c, T(0));
+    if (c >= reflectors) {
+      std::fill(v + c + 1, v + rows, T(0));
+      v[c] = 1;
+      continue;
+    }
+    v[c] = 1;
+    for (int64_t next = c + 1; next < count; next += kUpdateRows)
+      ReflectRows<T>(v + c, taus[c], columns + next * rows + c, rows, std::min(kUpdateRows, count - next), rows - c);
+    ScaleRow<T>(v + c + 1, rows - c - 1, -static_cast<double>(taus[c]));
+    v[c] = 1 - taus[c];
+  }
+}
+
+}  // namespace
+
 template <class T>
 void HouseholderProduct(const plan::LinalgKernel& k, const T* a, const T* taus, T* q, T* work, T* packed,
                         ThreadPool& pool) {
   const int64_t m = k.rows, n = k.columns;
+  if constexpr (!kIsComplex<T>) {
+    if (n <= std::min(m, kOnePanel)) {
+      Turn(a, n, m, n, work, m);
+      ProductOfColumns(work, m, n, k.reflectors, taus);
+      Turn(work, m, n, m, q, n);
+      return;
+    }
+  }
   std::fill(q, q + m * n, T(0));
   for (int64_t d = 0; d < std::min(m, n); ++d) q[d * n + d] = 1;
   const int64_t panels = (k.reflectors + kPanel - 1) / kPanel;

@@ -81,7 +81,6 @@ class NativePlanner {
   void FindSources();
   bool HasNarrowLanes() const;
   void FindInterleaved();
-  std::optional<int64_t> Distance(int access, int next) const;
   void FindConstants();
   int LevelFor(const Step& s) const;
   int OpenLevel(int wanted);

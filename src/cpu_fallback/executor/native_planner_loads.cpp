@@ -25,20 +25,6 @@ bool NativePlanner::GoesAlong(int64_t row_stride, int64_t lane_stride) const {
   return row_stride == out_.tile_.columns * lane_stride;
 }
 
-// How many elements `next` is ahead of `access`, where they go through memory alike.
-std::optional<int64_t> NativePlanner::Distance(int access, int next) const {
-  const Access &a = AccessOf(access), &b = AccessOf(next);
-  if (a.buffer != b.buffer || a.width != b.width || a.row_stride != b.row_stride || a.column_stride != b.column_stride)
-    return std::nullopt;
-  const BlockProgram::Address& from = out_.addresses_[static_cast<std::size_t>(a.address)];
-  const BlockProgram::Address& to = out_.addresses_[static_cast<std::size_t>(b.address)];
-  const bool is_alike = std::ranges::equal(from.terms, to.terms, [](const auto& x, const auto& y) {
-    return x.kind == y.kind && x.number == y.number && x.factor == y.factor;
-  });
-  if (!is_alike) return std::nullopt;
-  return to.constant - from.constant;
-}
-
 // Whether lanes are of one or two bytes throughout, as many as a vector of them has.
 bool NativePlanner::HasNarrowLanes() const {
   const auto is_narrow = [](ElementType type) { return type == ElementType::kInvalid || StorageBytes(type) <= 2; };
@@ -82,7 +68,7 @@ void NativePlanner::FindInterleaved() {
       const int parts = static_cast<int>(LaneStride(AccessOf(first)));
       std::map<int, int> found;  // part to access
       for (int c : candidates) {
-        const std::optional<int64_t> part = interleaved_.contains(c) ? std::nullopt : Distance(first, c);
+        const std::optional<int64_t> part = interleaved_.contains(c) ? std::nullopt : out_.Distance(first, c);
         if (part && *part >= 0 && *part < parts) found.try_emplace(static_cast<int>(*part), c);
       }
       if (kind == Step::Kind::kStore && static_cast<int>(found.size()) < parts) continue;

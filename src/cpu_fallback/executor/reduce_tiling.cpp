@@ -34,6 +34,7 @@ constexpr int64_t kNativeElements = 8192;
 constexpr int64_t kSummedLanes = 64;    // that a row is added in
 constexpr int64_t kFoldedColumns = 32;  // two vectors
 constexpr int64_t kFewColumns = 16;
+constexpr int64_t kFewElements = 16;
 constexpr int64_t kFewPlaneRows = 32;  // of all planes, which a call should have
 constexpr int64_t kPairedRow = 64;
 constexpr int64_t kLine = 64;  // bytes
@@ -173,6 +174,14 @@ class ReduceTilingChoice {
       });
     });
   }
+  // The bytes of the widest elements that are loaded.
+  int64_t WidestLoad() const {
+    int64_t widest = 1;
+    for (const ReduceStage& stage : body_.stages)
+      for (const Node& n : stage.program.nodes)
+        if (n.op == NodeOp::kLoad) widest = std::max<int64_t>(widest, StorageBytes(n.storage));
+    return widest;
+  }
   // The innermost dimension of elements before `end` that is not 1; -1: there is none.
   int InnermostBefore(int end) const {
     int out = end - 1;
@@ -202,8 +211,8 @@ class ReduceTilingChoice {
     // left.
     if (combines_ && best_row_ >= 0 && Extent(best_row_) >= 16 && best_element_ >= 0 && Extent(best_element_) >= 32)
       element_cost_ += kOwnCombiner;
-    // Short rows of a power of two are halved all at once, as one array.
-    if (ordered_ && best_element_ >= 0 && element_count_ == Extent(best_element_) && element_count_ <= kPairedRow &&
+    // Short rows of a power of two are halved all at once, as one array, by own combiners.
+    if (combines_ && best_element_ >= 0 && element_count_ == Extent(best_element_) && element_count_ <= kPairedRow &&
         std::has_single_bit(At(element_count_)))
       element_cost_ = std::min(element_cost_, Cost(best_element_));
   }
@@ -215,8 +224,10 @@ class ReduceTilingChoice {
     const int second_row = LongestOther(0, row_rank_, best_row_);
     const int second_element = ordered_ ? InnermostBefore(rank_) : LongestOther(row_rank_, rank_, -1);
     int64_t columns = std::min<int64_t>(Extent(best_row_), ordered_ && is_transposed ? 128 : 512);
-    // Few elements are in one tile, where they may be transposed; own combiners take long arrays at a time.
-    const bool few = second_element >= 0 && Extent(second_element) <= 16;
+    // Few elements are in one tile, where they may be transposed, as far as a row is a line of memory and the order of
+    // its elements is of no matter; own combiners take long arrays at a time.
+    const int64_t most_few = sums_floats_ ? kFewElements : kLine / WidestLoad();
+    const bool few = second_element >= 0 && Extent(second_element) <= std::max(kFewElements, most_few);
     if (few && !ordered_) columns = std::min(columns, RoundUp(tile_elements_ / Extent(second_element), 16));
     const int64_t most_rows = few ? Extent(second_element) : tile_elements_ / columns;
     const int64_t width = Extent(best_row_);

@@ -19,20 +19,24 @@ constexpr int kMaxJoined = 8;
 
 }  // namespace
 
+bool RoutinePlaces::IsOf(int allocation, Allocation::Kind kind) const {
+  return allocation >= 0 && plan_.allocations[static_cast<std::size_t>(allocation)].kind == kind;
+}
+
 RoutinePlaces::Place RoutinePlaces::Of(int allocation, int64_t offset) {
-  const Allocation& a = plan_.allocations[static_cast<std::size_t>(allocation)];
-  const bool is_arena = a.kind == Allocation::Kind::kArena;
-  const auto [it, is_new] = base_of_.try_emplace(is_arena ? -1 : allocation, static_cast<int>(bases_.size()));
-  if (is_new) bases_.push_back({allocation, is_arena ? -a.offset : 0, 0});
-  return {it->second, offset + (is_arena ? a.offset : 0)};
+  const bool is_arena = IsOf(allocation, Allocation::Kind::kArena);
+  const int64_t behind = is_arena ? plan_.allocations[static_cast<std::size_t>(allocation)].offset : 0;
+  const auto [it, is_new] =
+      base_of_.try_emplace(is_arena ? std::nullopt : std::optional(allocation), static_cast<int>(bases_.size()));
+  if (is_new) bases_.push_back({allocation, -behind, 0});
+  return {it->second, offset + behind};
 }
 
 bool RoutinePlaces::MayOverlap(const Slice& a, const Slice& b) const {
   if (a.allocation == b.allocation) return a.offset < b.offset + b.size && b.offset < a.offset + a.size;
   // A result may lie in the argument's place.
   const auto is_outside = [&](const Slice& s) {
-    const Allocation::Kind kind = plan_.allocations[static_cast<std::size_t>(s.allocation)].kind;
-    return kind == Allocation::Kind::kArgument || kind == Allocation::Kind::kResult;
+    return IsOf(s.allocation, Allocation::Kind::kArgument) || IsOf(s.allocation, Allocation::Kind::kResult);
   };
   return is_outside(a) && is_outside(b);
 }

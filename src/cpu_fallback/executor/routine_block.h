@@ -23,7 +23,8 @@ inline constexpr int64_t kRoutineElements = 256;
 // The most slots that the parts of a kernel have: code for more is not worth its compilation.
 inline constexpr int64_t kRoutineSlots = 1024;
 
-// Where the bytes of allocations are: addresses of a table, and how far behind them.
+// Where the bytes of allocations are, and those of the tape (TapePlace::kFrame): addresses of a table, and how far
+// behind them.
 class RoutinePlaces {
  public:
   explicit RoutinePlaces(const plan::ProgramPlan& plan) : plan_(plan) {}
@@ -37,9 +38,11 @@ class RoutinePlaces {
   std::span<const plan::Slice> bases() const { return bases_; }
 
  private:
+  bool IsOf(int allocation, plan::Allocation::Kind kind) const;
+
   const plan::ProgramPlan& plan_;
   std::vector<plan::Slice> bases_;
-  std::map<int, int> base_of_;  // by allocation; -1: all of the arena
+  std::map<std::optional<int>, int> base_of_;  // by allocation; nothing: all of the arena
 };
 
 // `lanes` elements of `width` bytes side by side, in a buffer.

@@ -14,8 +14,10 @@ using native::RoutineItem;
 namespace {
 
 // Nodes times turns from which on a compilation is worth it, where the loop runs some hundred times.
-constexpr double kWorthwhileTurns = 4096;
+constexpr double kWorthwhileTurns = 1024;
 constexpr double kUnknownTurns = 100;
+// What a loop that is called takes beside its operations, 100 ns, is as much as so many nodes.
+constexpr double kNodesOfLoop = 20;
 // Of a routine; code for more is not made in one piece.
 constexpr std::size_t kMaxRoutineNodes = 6000;
 // Of the turns of a counted loop that are one block, and of the nodes of that block.
@@ -68,6 +70,20 @@ void RoutineBuilder::AddCall(const plan::Step& step, double turns) {
   AddItem(RoutineItem::Kind::kCall, tape_.AddCall(step));
 }
 
+Result<bool> RoutineBuilder::AddCallAndLoop(const CpuKernel& kernel, const plan::LaunchStep& launch, double turns) {
+  const CpuKernel::Values values = kernel.MadeFrom();
+  if (values.kernel == nullptr) return false;
+  // The call is in front of what the loop has to load: it begins a block.
+  EndBlock(turns);
+  std::vector<plan::Slice> bindings(launch.bindings.begin(), launch.bindings.end());
+  bindings.push_back({TapePlace::kFrame, tape_.Reserve(values.bytes), values.bytes});
+  KRAFLA_ASSIGN(const bool is_added, kernel.AppendLoopTo(Block(), bindings));
+  if (!is_added) return false;
+  AddItem(RoutineItem::Kind::kCall, tape_.AddCall(*values.kernel, bindings));
+  work_ += turns * kNodesOfLoop;
+  return true;
+}
+
 Result<> RoutineBuilder::AddSteps(const plan::StepList& list, double turns) {
   KRAFLA_TRY(AppendSteps(list, turns));
   EndBlock(turns);
@@ -80,7 +96,9 @@ Result<> RoutineBuilder::AppendSteps(const plan::StepList& list, double turns) {
     if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
       const CpuKernel& kernel = *kernels_[static_cast<std::size_t>(launch->kernel)];
       KRAFLA_ASSIGN(const bool is_added, kernel.AppendTo(Block(), launch->bindings));
-      if (!is_added) AddCall(step, turns);
+      if (is_added) continue;
+      KRAFLA_ASSIGN(const bool has_lanes, AddCallAndLoop(kernel, *launch, turns));
+      if (!has_lanes) AddCall(step, turns);
     } else if (const auto* copy = std::get_if<plan::CopyStep>(&step)) {
       if (copy->to.size > 0 && !Block().Copy(copy->from, copy->to)) AddCall(step, turns);
     } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {

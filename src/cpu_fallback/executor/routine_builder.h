@@ -40,6 +40,8 @@ class RoutineBuilder {
   RoutineBlock& Block();
   void EndBlock(double turns);
   void AddCall(const plan::Step& step, double turns);
+  // A call of what makes a kernel's values, and the loop over them in lanes; false: it is not such a kernel.
+  Result<bool> AddCallAndLoop(const CpuKernel& kernel, const plan::LaunchStep& launch, double turns);
   void AddItem(native::RoutineItem::Kind kind, int64_t number, int64_t count = 0) {
     routine_.items.push_back({kind, number, count});
   }

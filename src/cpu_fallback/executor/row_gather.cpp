@@ -21,8 +21,9 @@ using plan::NodeOp;
 
 namespace {
 
-// Shorter rows are quicker as elements of tiles.
-constexpr int64_t kLeastRowBytes = 8;
+// Shorter rows are quicker as elements of tiles: those of narrow elements, which vectors do not gather, have to be
+// shorter for that.
+constexpr int64_t kLeastRowBytes = 8, kLeastNarrowRow = 3;
 
 bool HasValue(const ElementProgram& program, plan::IndexId index) {
   for (const IndexTerm& t : program.space.expr(index).terms)
@@ -85,7 +86,7 @@ Result<std::optional<RowGather>> RowGather::Make(const ElementProgram& program) 
   out.to_ = store.buffer;
   out.width_ = StorageBytes(store.storage);
   out.columns_ = dims[static_cast<std::size_t>(column)];
-  if (out.columns_ * out.width_ < kLeastRowBytes) return std::nullopt;
+  if (out.columns_ * out.width_ < (out.width_ < 4 ? kLeastNarrowRow : kLeastRowBytes)) return std::nullopt;
 
   ElementProgram places = program;
   places.stores.clear();
@@ -152,8 +153,9 @@ void RowGather::CopyRows(const std::byte* memory, int64_t n, std::span<std::byte
         for (int64_t r = 0; r < rows_; ++r) copy(t + r * to_row, f + r * from_row);
       }
     };
-    if (bytes >= 8 && bytes <= 16)
-      return each([&](std::byte* t, const std::byte* f) { CopyOverlapping<8>(t, f, bytes); });
+    if (bytes < 4) return each([&](std::byte* t, const std::byte* f) { CopyOverlapping<2>(t, f, bytes); });
+    if (bytes < 8) return each([&](std::byte* t, const std::byte* f) { CopyOverlapping<4>(t, f, bytes); });
+    if (bytes <= 16) return each([&](std::byte* t, const std::byte* f) { CopyOverlapping<8>(t, f, bytes); });
     if (bytes > 16 && bytes <= 32)
       return each([&](std::byte* t, const std::byte* f) { CopyOverlapping<16>(t, f, bytes); });
     if (bytes > 32 && bytes < kLeastCopiedRow)

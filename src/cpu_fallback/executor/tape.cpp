@@ -84,11 +84,11 @@ const TapeOp* CopyLarge(const TapeOp* op, TapeRun& run) {
   return op + 1;
 }
 
-// in[0]: n addresses of bindings; bits: the address of the step.
+// in[0]: n addresses of bindings; bits: the address of the step that is observed, or 0.
 const TapeOp* LaunchKernel(const TapeOp* op, TapeRun& run) {
   run.status = run.limit.Check();
   if (!run.status) return nullptr;
-  if (run.run_launch != nullptr) {
+  if (run.run_launch != nullptr && op->bits != 0) {
     run.status = run.run_launch(run.owner, *reinterpret_cast<const plan::LaunchStep*>(op->bits));
     return run.status ? op + 1 : nullptr;
   }
@@ -182,6 +182,7 @@ int64_t TapeBuilder::Reserve(int64_t bytes) {
 
 bool TapeBuilder::MayOverlap(const Slice& a, const Slice& b) const {
   if (a.allocation == b.allocation) return a.offset < b.offset + b.size && b.offset < a.offset + a.size;
+  if (a.allocation < 0 || b.allocation < 0) return false;
   // A result may lie in the argument's place.
   const auto kind = [&](const Slice& s) { return plan_.allocations[static_cast<std::size_t>(s.allocation)].kind; };
   const auto is_outside = [&](const Slice& s) {
@@ -213,6 +214,13 @@ int64_t TapeBuilder::AddCall(const plan::Step& step) {
   return begin;
 }
 
+int64_t TapeBuilder::AddCall(const CpuKernel& kernel, std::span<const Slice> bindings) {
+  const int begin = Next();
+  AddRun(kernel, bindings, nullptr);
+  Add({.run = &Stop});
+  return begin;
+}
+
 void TapeBuilder::AddSteps(const plan::StepList& list) {
   for (const plan::Step& step : list.steps) AddStep(step);
 }
@@ -240,13 +248,16 @@ void TapeBuilder::AddLaunch(const plan::LaunchStep& launch) {
     return;
   }
   const CpuKernel& kernel = *kernels_[static_cast<std::size_t>(launch.kernel)];
-  if (kernel.AppendTo(*this, launch.bindings)) return;
-  const int64_t addresses = Reserve(static_cast<int64_t>(launch.bindings.size()) * 8);
-  for (std::size_t b = 0; b < launch.bindings.size(); ++b)
-    Address(addresses + static_cast<int64_t>(b) * 8, PlaceOf(launch.bindings[b]));
+  if (!kernel.AppendTo(*this, launch.bindings)) AddRun(kernel, launch.bindings, &launch);
+}
+
+void TapeBuilder::AddRun(const CpuKernel& kernel, std::span<const Slice> bindings, const plan::LaunchStep* observed) {
+  const int64_t addresses = Reserve(static_cast<int64_t>(bindings.size()) * 8);
+  for (std::size_t b = 0; b < bindings.size(); ++b)
+    Address(addresses + static_cast<int64_t>(b) * 8, PlaceOf(bindings[b]));
   const int op = Add({.run = &LaunchKernel,
-                      .n = static_cast<int64_t>(launch.bindings.size()),
-                      .bits = reinterpret_cast<uintptr_t>(&launch),
+                      .n = static_cast<int64_t>(bindings.size()),
+                      .bits = reinterpret_cast<uintptr_t>(observed),
                       .what = {.object = &kernel}});
   In(op, 0, {TapePlace::kFrame, addresses});
 }

@@ -91,6 +91,7 @@ class TapeBuilder {
   Result<> AddLoop(const plan::WhileStep& loop, std::span<const std::shared_ptr<const CpuKernel>> kernels);
   // A step on its own, for native code to call: what to call it by.
   int64_t AddCall(const plan::Step& step);
+  int64_t AddCall(const CpuKernel& kernel, std::span<const plan::Slice> bindings);
   Tape Finish() &&;
 
   // For kernels. Returns the instruction's number.
@@ -116,6 +117,8 @@ class TapeBuilder {
   void AddSteps(const plan::StepList& list);
   void AddStep(const plan::Step& step);
   void AddLaunch(const plan::LaunchStep& launch);
+  // `observed`: null where nobody is told of it.
+  void AddRun(const CpuKernel& kernel, std::span<const plan::Slice> bindings, const plan::LaunchStep* observed);
   void AddCopy(const plan::CopyStep& copy);
   void AddConditional(const plan::ConditionalStep& conditional);
   void AddWhile(const plan::WhileStep& loop);

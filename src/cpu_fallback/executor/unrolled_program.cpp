@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 #include <utility>
 
 #include "base/checked_math.h"
@@ -31,6 +32,8 @@ using plan::Store;
 namespace {
 
 constexpr int64_t kMostUnrolled = 16;
+// Of reductions that read a row again, as norms do, of many rows: each other stage is a pass less.
+constexpr int64_t kMostUnrolledTwice = 24;
 constexpr std::size_t kMostUnrolledNodes = 600;
 // Fewer rows, in a program that runs once, are done before native code would be made.
 constexpr int64_t kFewRows = 256;
@@ -78,8 +81,7 @@ class Unroller {
       }
       if (n.op == NodeOp::kIndex && out_.space.expr(n.index).terms.empty())
         n = {.op = NodeOp::kConstant, .type = n.type, .bits = static_cast<uint32_t>(out_.space.expr(n.index).constant)};
-      at[i] = static_cast<NodeId>(out_.nodes.size());
-      out_.nodes.push_back(n);
+      at[i] = Push(n);
       if (is_same) shared_.emplace(key, at[i]);
     }
     for (Store s : program.stores) {
@@ -95,13 +97,29 @@ class Unroller {
     if (node.op == NodeOp::kLoad) node.depends = out_.space.Depends(node.index);
     for (NodeId o : node.operands)
       if (o != kNoNode) node.depends |= out_.nodes[At(o)].depends;
-    out_.nodes.push_back(node);
-    return static_cast<NodeId>(out_.nodes.size()) - 1;
+    return Push(node);
   }
   plan::IndexSpace& space() { return out_.space; }
   ElementProgram Finish() && { return std::move(out_); }
 
  private:
+  // A stage computes again what the one before it has computed: all of them are one program here.
+  struct Hash {
+    std::size_t operator()(const Node& n) const {
+      uint64_t h = n.bits;
+      for (const uint64_t part :
+           {static_cast<uint64_t>(n.op), static_cast<uint64_t>(n.opcode), static_cast<uint64_t>(n.operands[0]),
+            static_cast<uint64_t>(n.operands[1]), static_cast<uint64_t>(n.operands[2]), static_cast<uint64_t>(n.index)})
+        h = (h ^ part) * 0x9e3779b97f4a7c15u;
+      return h ^ (h >> 32);
+    }
+  };
+  NodeId Push(const Node& node) {
+    const auto [it, is_new] = known_.try_emplace(node, static_cast<NodeId>(out_.nodes.size()));
+    if (is_new) out_.nodes.push_back(node);
+    return it->second;
+  }
+
   IndexId Expr(const plan::IndexSpace& from, IndexId id, std::span<const int64_t> inner,
                const std::vector<NodeId>& nodes) {
     plan::IndexSpace& to = out_.space;
@@ -127,6 +145,7 @@ class Unroller {
   std::size_t rank_;
   ElementProgram out_;
   std::map<std::pair<const ElementProgram*, std::size_t>, NodeId> shared_;
+  std::unordered_map<Node, NodeId, Hash> known_;
 };
 
 // Masks and conditions on indices are for pieces, and for windows.
@@ -165,7 +184,10 @@ std::optional<ElementProgram> UnrolledReduction(const plan::ReduceKernel& body, 
   int64_t elements = 1, rows = 1;
   for (int64_t d : body.element_dims) elements = CheckedMul(elements, d).value_or(INT64_MAX);
   for (int64_t d : body.row_dims) rows = CheckedMul(rows, d).value_or(INT64_MAX);
-  if (elements < 1 || elements > kMostUnrolled || rows == 0 || rows == INT64_MAX || (rows < kFewRows && runs <= 1))
+  const bool reads_again =
+      rows >= kFewRows && std::ranges::count(body.stages, ReduceStage::Scope::kElement, &ReduceStage::scope) > 1;
+  if (elements < 1 || elements > (reads_again ? kMostUnrolledTwice : kMostUnrolled) || rows == 0 || rows == INT64_MAX ||
+      (rows < kFewRows && runs <= 1))
     return std::nullopt;
   std::size_t nodes = 0;
   for (const ReduceStage& stage : body.stages) {
@@ -226,7 +248,11 @@ std::optional<ElementProgram> UnrolledProduct(const plan::DotKernel& dot, int64_
   dims.push_back(dot.n);
   int64_t points = 1;
   for (int64_t d : dims) points = CheckedMul(points, d).value_or(INT64_MAX);
-  const bool is_many = is_of_vectors && dot.k <= native::kMaxInterleaved && points >= kFewProducts;
+  // A number each has no rows or columns to go along but those of the batches, where vectors do not lie side by side.
+  const bool is_side_by_side = dot.lhs_k_stride == 1 && dot.rhs_k_stride == 1;
+  const bool is_of_numbers =
+      dot.m == 1 && dot.n == 1 && dot.k <= kMostUnrolled && points >= kFewRows && !is_side_by_side;
+  const bool is_many = (is_of_vectors && dot.k <= native::kMaxInterleaved && points >= kFewProducts) || is_of_numbers;
   const bool is_of_loop =
       runs >= kRunsOfLoop && dot.k <= kTinyDepth && points >= 1 && points <= kProductsOfLoop / dot.k && !is_computed;
   if ((!is_many && !is_of_loop) || points == INT64_MAX || dot.epilogue.space.dims() != dims) return std::nullopt;
@@ -248,7 +274,7 @@ std::optional<ElementProgram> UnrolledProduct(const plan::DotKernel& dot, int64_
     return out.Add(program, {}, {}, false)[At(program.results[0])];
   };
   // The sums of the other ways begin with zero: a product of -0 is +0.
-  NodeId sum = is_computed ? out.Add({.op = NodeOp::kConstant, .type = type}) : kNoNode;
+  NodeId sum = is_computed || is_of_numbers ? out.Add({.op = NodeOp::kConstant, .type = type}) : kNoNode;
   for (int64_t k = 0; k < dot.k; ++k) {
     const NodeId x = dot.computes_lhs() ? compute(dot.lhs_program)
                                         : load(dot.lhs_binding, dot.lhs_batch_strides,

@@ -9,6 +9,7 @@
 #include "base/checked_math.h"
 #include "base/index.h"
 #include "cpu_fallback/executor/iteration.h"
+#include "cpu_fallback/executor/reduce_tiling.h"
 #include "cpu_fallback/kernels/block_ops.h"
 #include "cpu_fallback/kernels/narrow_windows.h"
 #include "krafla/shape.h"
@@ -27,7 +28,8 @@ using plan::NodeOp;
 constexpr int64_t kWindowTileElements = 2048;
 // Longer sums are better cut into pieces, which other layouts do.
 constexpr int64_t kMostWindowElements = 1024;
-constexpr int64_t kLongRun = 8;
+constexpr int64_t kShortRun = 3, kLongRun = 8;
+constexpr int64_t kMostParts = 4;  // elements apart of which vectors take one each
 constexpr int64_t kNarrowColumns = 16;
 
 uint64_t OneBits(ElementType type) {
@@ -115,10 +117,12 @@ std::optional<WindowFold> WindowFold::Find(const plan::ReduceStage& stage, std::
   if (out.tile_.column_dim < 0) return std::nullopt;
   // Vectors of the narrow type hold little of short rows.
   if (is_narrow && !widens && out.tile_.columns < kNarrowColumns) return std::nullopt;
-  // Long runs of a row's own elements are folded vector by vector instead of number by number of many rows.
+  // Long runs of a row's own elements are folded vector by vector instead of number by number of many rows, and what is
+  // too far apart for vectors is transposed where the order is of no matter.
+  const int64_t step = std::abs(out.strides_[At(out.tile_.column_dim)]);
+  const bool is_transposed = step > kMostParts && out.bounds_.empty() && !DependsOnOrder(reduction);
   for (std::size_t d = out.row_rank_; d < out.strides_.size(); ++d)
-    if (out.strides_[d] == 1 && element_dims[d - out.row_rank_] >= kLongRun &&
-        std::abs(out.strides_[At(out.tile_.column_dim)]) > 2)
+    if (out.strides_[d] == 1 && element_dims[d - out.row_rank_] >= (is_transposed ? kShortRun : kLongRun) && step > 2)
       return std::nullopt;
   // A bound over both sides of the tile is no rectangle.
   for (const Bound& b : out.bounds_)

@@ -164,11 +164,10 @@ struct ArgExtremumLoop {
       i = n;
       if constexpr (std::is_floating_point_v<T>) has_nan = has_nan || !hn::AllFalse(d, hn::IsNaN(sum));
       Combine(best[1], best_index[1], best[0], best_index[0]);
-      HWY_ALIGN T bests[HWY_MAX_LANES_D(D)];
-      HWY_ALIGN Index places[HWY_MAX_LANES_D(DI)];
-      hn::Store(best[0], d, bests), hn::Store(best_index[0], di, places);
-      for (int64_t lane = 0; lane < lanes; ++lane)
-        if (IsTaken(bests[lane], most, places[lane], where)) most = bests[lane], where = places[lane];
+      // What was there before is in all lanes' comparisons. (With a NaN nothing of this counts.)
+      most = kIsLargest ? hn::ReduceMax(d, best[0]) : hn::ReduceMin(d, best[0]);
+      const auto is_most = hn::RebindMask(di, hn::Eq(best[0], hn::Set(d, most)));
+      where = hn::ReduceMin(di, hn::IfThenElse(is_most, best_index[0], hn::Set(di, std::numeric_limits<Index>::max())));
     }
     for (; i < n; ++i) {
       const T x = static_cast<T>(v[i]);

@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <cstring>
 
-#include "cpu_fallback/kernels/unroll.h"
 #include "krafla/status.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_fallback/kernels/move.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+
+#include "cpu_fallback/kernels/transpose-inl.h"
 
 #ifndef KRAFLA_CPU_MOVE_TABLE
 #define KRAFLA_CPU_MOVE_TABLE
@@ -29,187 +30,6 @@ struct MoveTable {
 HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-// to[c, r] = from[r, c], both dense along their second index, for as many rows and columns as kBytes hold: rows i and
-// i + half laid between each other, as often as halves go.
-template <class T, std::size_t kBytes>
-HWY_INLINE void TransposeBlock(const T* from, int64_t from_row, T* to, int64_t to_row) {
-  constexpr std::size_t kSide = kBytes / sizeof(T);
-  const hn::FixedTag<T, kSide> d;
-  using V = hn::Vec<decltype(d)>;
-  V rows[kSide];
-  KRAFLA_UNROLL(16)
-  for (std::size_t i = 0; i < kSide; ++i) rows[i] = hn::LoadU(d, from + static_cast<int64_t>(i) * from_row);
-  KRAFLA_UNROLL(16)
-  for (std::size_t half = kSide / 2; half > 0; half /= 2) {
-    V next[kSide];
-    KRAFLA_UNROLL(16)
-    for (std::size_t i = 0; i < kSide / 2; ++i) {
-      next[2 * i] = hn::InterleaveLower(d, rows[i], rows[i + kSide / 2]);
-      next[2 * i + 1] = hn::InterleaveUpper(d, rows[i], rows[i + kSide / 2]);
-    }
-    KRAFLA_UNROLL(16)
-    for (std::size_t i = 0; i < kSide; ++i) rows[i] = next[i];
-  }
-  KRAFLA_UNROLL(16)
-  for (std::size_t i = 0; i < kSide; ++i) hn::StoreU(rows[i], d, to + static_cast<int64_t>(i) * to_row);
-}
-// Blocks of kBytes over the rows from `r` on and all columns that fill one; the rest number by number. Returns the
-// first row that is not done.
-template <class T, std::size_t kBytes>
-HWY_INLINE int64_t TransposeBlocks(const T* from, int64_t from_column, T* to, int64_t to_row, int64_t r, int64_t rows,
-                                   int64_t columns) {
-  constexpr int64_t kSide = kBytes / sizeof(T);
-  const int64_t last_row = r + (rows - r) / kSide * kSide, last_column = columns / kSide * kSide;
-  const auto block = [&](int64_t row, int64_t c) HWY_ATTR {
-    TransposeBlock<T, kBytes>(from + row + c * from_column, from_column, to + row * to_row + c, to_row);
-  };
-  // Along the side whose lines are further apart, so that each is done with before it leaves the cache.
-  if (from_column >= to_row) {
-    for (int64_t c = 0; c < last_column; c += kSide)
-      for (int64_t row = r; row < last_row; row += kSide) block(row, c);
-  } else {
-    for (int64_t row = r; row < last_row; row += kSide)
-      for (int64_t c = 0; c < last_column; c += kSide) block(row, c);
-  }
-  for (int64_t c = last_column; c < columns; ++c)
-    for (int64_t row = r; row < last_row; ++row) to[row * to_row + c] = from[row + c * from_column];
-  return last_row;
-}
-
-// Three or four arrays laid between each other, the coordinates of points or the channels of pixels, and taken apart:
-// as TransposeTile of kColumns columns that are dense in `to`, and of kRows rows that are dense in `from`. Return how
-// many of the other side's elements are done.
-template <class T, int kColumns>
-int64_t Interleave(const T* from, int64_t from_column, T* to, int64_t rows) {
-  const hn::ScalableTag<T> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t r = 0;
-  for (; r + lanes <= rows; r += lanes) {
-    const auto a = hn::LoadU(d, from + r), b = hn::LoadU(d, from + from_column + r),
-               c = hn::LoadU(d, from + 2 * from_column + r);
-    if constexpr (kColumns == 3) hn::StoreInterleaved3(a, b, c, d, to + 3 * r);
-    else hn::StoreInterleaved4(a, b, c, hn::LoadU(d, from + 3 * from_column + r), d, to + 4 * r);
-  }
-  return r;
-}
-template <class T, int kRows>
-int64_t Deinterleave(const T* from, T* to, int64_t to_row, int64_t columns) {
-  const hn::ScalableTag<T> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t c = 0;
-  for (; c + lanes <= columns; c += lanes) {
-    [[maybe_unused]] hn::Vec<decltype(d)> x, y, z, w;
-    if constexpr (kRows == 3) hn::LoadInterleaved3(d, from + 3 * c, x, y, z);
-    else hn::LoadInterleaved4(d, from + 4 * c, x, y, z, w);
-    hn::StoreU(x, d, to + c);
-    hn::StoreU(y, d, to + to_row + c);
-    hn::StoreU(z, d, to + 2 * to_row + c);
-    if constexpr (kRows == 4) hn::StoreU(w, d, to + 3 * to_row + c);
-  }
-  return c;
-}
-
-#if HWY_MAX_BYTES >= 32
-// Four elements of every fourth column, one behind the other.
-template <std::size_t kElements, class D = hn::FixedTag<uint32_t, kElements>>
-HWY_INLINE hn::Vec<D> LoadPieces(const uint32_t* from, int64_t from_column) {
-  if constexpr (kElements == 4) {
-    return hn::LoadU(D(), from);
-  } else {
-    return hn::Combine(D(),
-                       LoadPieces<kElements / 2>(from + static_cast<int64_t>(kElements / 2) * from_column, from_column),
-                       LoadPieces<kElements / 2>(from, from_column));
-  }
-}
-// Squares of elements of 4 bytes whose sides are a vector: whole cache lines are read and written, where they are 64
-// bytes. Returns the first row that is not done.
-inline int64_t TransposeWords(const uint32_t* from, int64_t from_column, uint32_t* to, int64_t to_row, int64_t rows,
-                              int64_t columns) {
-  constexpr int64_t kSide = HWY_MAX_BYTES >= 64 ? 16 : 8;
-  const hn::FixedTag<uint32_t, kSide> d;
-  using V = hn::Vec<decltype(d)>;
-  const int64_t last_row = rows / kSide * kSide, last_column = columns / kSide * kSide;
-  const auto pieces = [&](const uint32_t* at) HWY_ATTR { return LoadPieces<kSide>(at, from_column); };
-  const auto square = [&](int64_t row, int64_t c) HWY_ATTR {
-    for (int64_t r = row; r < row + kSide; r += 4) {
-      const uint32_t* at = from + r + c * from_column;
-      const V a = pieces(at), b = pieces(at + from_column), e = pieces(at + 2 * from_column),
-              f = pieces(at + 3 * from_column);
-      const V even_low = hn::InterleaveLower(d, a, e), even_high = hn::InterleaveUpper(d, a, e);
-      const V odd_low = hn::InterleaveLower(d, b, f), odd_high = hn::InterleaveUpper(d, b, f);
-      uint32_t* out = to + r * to_row + c;
-      hn::StoreU(hn::InterleaveLower(d, even_low, odd_low), d, out);
-      hn::StoreU(hn::InterleaveUpper(d, even_low, odd_low), d, out + to_row);
-      hn::StoreU(hn::InterleaveLower(d, even_high, odd_high), d, out + 2 * to_row);
-      hn::StoreU(hn::InterleaveUpper(d, even_high, odd_high), d, out + 3 * to_row);
-    }
-  };
-  for (int64_t row = 0; row < last_row; row += kSide)
-    for (int64_t c = 0; c < last_column; c += kSide) square(row, c);
-  if (last_column < columns)
-    TransposeBlocks<uint32_t, 16>(from + last_column * from_column, from_column, to + last_column, to_row, 0, last_row,
-                                  columns - last_column);
-  return last_row;
-}
-
-// Squares of four by four elements of 8 bytes, four of them at a time so that whole cache lines are read and written.
-// Returns the first row that is not done.
-inline int64_t TransposeWide(const uint64_t* from, int64_t from_column, uint64_t* to, int64_t to_row, int64_t rows,
-                             int64_t columns) {
-  const hn::FixedTag<uint64_t, 4> d;
-  using V = hn::Vec<decltype(d)>;
-  const int64_t last_row = rows / 4 * 4, last_column = columns / 4 * 4;
-  const auto square = [&](int64_t row, int64_t c) HWY_ATTR {
-    const uint64_t* at = from + row + c * from_column;
-    const V a = hn::LoadU(d, at), b = hn::LoadU(d, at + from_column);
-    const V e = hn::LoadU(d, at + 2 * from_column), f = hn::LoadU(d, at + 3 * from_column);
-    const V even_low = hn::InterleaveLower(d, a, b), odd_low = hn::InterleaveUpper(d, a, b);
-    const V even_high = hn::InterleaveLower(d, e, f), odd_high = hn::InterleaveUpper(d, e, f);
-    uint64_t* out = to + row * to_row + c;
-    hn::StoreU(hn::ConcatLowerLower(d, even_high, even_low), d, out);
-    hn::StoreU(hn::ConcatLowerLower(d, odd_high, odd_low), d, out + to_row);
-    hn::StoreU(hn::ConcatUpperUpper(d, even_high, even_low), d, out + 2 * to_row);
-    hn::StoreU(hn::ConcatUpperUpper(d, odd_high, odd_low), d, out + 3 * to_row);
-  };
-  for (int64_t row = 0; row < last_row; row += 8)
-    for (int64_t c = 0; c < last_column; c += 8)
-      for (int64_t r = row; r < std::min(row + 8, last_row); r += 4)
-        for (int64_t k = c; k < std::min(c + 8, last_column); k += 4) square(r, k);
-  for (int64_t c = last_column; c < columns; ++c)
-    for (int64_t row = 0; row < last_row; ++row) to[row * to_row + c] = from[row + c * from_column];
-  return last_row;
-}
-#endif
-
-// from is dense along rows (row stride 1), to along columns: to[r * to_row + c] = from[r + c * from_column].
-template <class T>
-void TransposeTile(const T* from, int64_t from_column, T* to, int64_t to_row, int64_t rows, int64_t columns) {
-  constexpr int64_t kSide = 16 / sizeof(T);
-  int64_t r = 0;
-  if (columns == to_row && (columns == 3 || columns == 4)) {
-    r = columns == 3 ? Interleave<T, 3>(from, from_column, to, rows) : Interleave<T, 4>(from, from_column, to, rows);
-    for (; r < rows; ++r)
-      for (int64_t c = 0; c < columns; ++c) to[r * to_row + c] = from[r + c * from_column];
-    return;
-  }
-  if (rows == from_column && (rows == 3 || rows == 4)) {
-    int64_t c =
-        rows == 3 ? Deinterleave<T, 3>(from, to, to_row, columns) : Deinterleave<T, 4>(from, to, to_row, columns);
-    for (; c < columns; ++c)
-      for (int64_t k = 0; k < rows; ++k) to[k * to_row + c] = from[k + c * from_column];
-    return;
-  }
-#if HWY_MAX_BYTES >= 32
-  if constexpr (sizeof(T) == 8)
-    if (columns >= 4) r = TransposeWide(from, from_column, to, to_row, rows, columns);
-  if constexpr (sizeof(T) == 4) r = TransposeWords(from, from_column, to, to_row, rows, columns);
-#endif
-  if (columns >= kSide) r = TransposeBlocks<T, 16>(from, from_column, to, to_row, r, rows, columns);
-  if constexpr (sizeof(T) <= 2) r = TransposeBlocks<T, 8>(from, from_column, to, to_row, r, rows, columns);
-  for (; r < rows; ++r)
-    for (int64_t c = 0; c < columns; ++c) to[r * to_row + c] = from[r + c * from_column];
-}
 
 // Rows too short for memcpy's first look at them.
 template <class T>

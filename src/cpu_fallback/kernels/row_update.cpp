@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu_fallback/kernels/row_update.h"
 
+#include "cpu_fallback/kernels/unroll.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_fallback/kernels/row_update.cpp"
 #include <hwy/foreach_target.h>
@@ -185,6 +187,94 @@ void DotDoubles(bool complex, const double* x, const double* y, int64_t count, d
   Dot(complex, x, y, count, sum);
 }
 
+template <int kRows, class T>
+void Reflect(const T* HWY_RESTRICT v, T tau, T* HWY_RESTRICT rows, int64_t stride, int64_t n) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  V sums[kRows];
+  KRAFLA_UNROLL(4)
+  for (V& sum : sums) sum = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const V x = hn::LoadU(d, v + i);
+    KRAFLA_UNROLL(4)
+    for (int r = 0; r < kRows; ++r) sums[r] = hn::MulAdd(x, hn::LoadU(d, rows + r * stride + i), sums[r]);
+  }
+  T by[kRows];
+  KRAFLA_UNROLL(4)
+  for (int r = 0; r < kRows; ++r) {
+    by[r] = hn::ReduceSum(d, sums[r]);
+    for (int64_t k = i; k < n; ++k) by[r] += v[k] * rows[r * stride + k];
+    by[r] *= tau;
+  }
+  for (i = 0; i + lanes <= n; i += lanes) {
+    const V x = hn::LoadU(d, v + i);
+    KRAFLA_UNROLL(4)
+    for (int r = 0; r < kRows; ++r) {
+      T* at = rows + r * stride + i;
+      hn::StoreU(hn::NegMulAdd(hn::Set(d, by[r]), x, hn::LoadU(d, at)), d, at);
+    }
+  }
+  for (; i < n; ++i)
+    for (int r = 0; r < kRows; ++r) rows[r * stride + i] -= by[r] * v[i];
+}
+template <class T>
+void ReflectUpTo(const T* v, T tau, T* rows, int64_t stride, int64_t count, int64_t columns) {
+  switch (count) {
+    case 4: return Reflect<4>(v, tau, rows, stride, columns);
+    case 3: return Reflect<3>(v, tau, rows, stride, columns);
+    case 2: return Reflect<2>(v, tau, rows, stride, columns);
+    case 1: return Reflect<1>(v, tau, rows, stride, columns);
+    default: return;
+  }
+}
+void ReflectFloats(const float* v, float tau, float* rows, int64_t stride, int64_t count, int64_t columns) {
+  ReflectUpTo(v, tau, rows, stride, count, columns);
+}
+void ReflectDoubles(const double* v, double tau, double* rows, int64_t stride, int64_t count, int64_t columns) {
+  ReflectUpTo(v, tau, rows, stride, count, columns);
+}
+
+template <class T, class D>
+HWY_INLINE hn::Vec<D> LoadDoubles(D d, const T* at) {
+  if constexpr (sizeof(T) == sizeof(double)) return hn::LoadU(d, at);
+  else return hn::PromoteTo(d, hn::LoadU(hn::Rebind<T, D>(), at));
+}
+template <class T>
+double Squares(const T* row, int64_t count) {
+  const hn::ScalableTag<double> d;
+  using V = hn::Vec<decltype(d)>;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  V sums[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+  int64_t i = 0;
+  for (; i + 4 * lanes <= count; i += 4 * lanes) KRAFLA_UNROLL(4)
+  for (int64_t k = 0; k < 4; ++k) {
+    const V x = LoadDoubles(d, row + i + k * lanes);
+    sums[k] = hn::MulAdd(x, x, sums[k]);
+  }
+  double sum = hn::ReduceSum(d, hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3])));
+  for (; i < count; ++i) sum += static_cast<double>(row[i]) * static_cast<double>(row[i]);
+  return sum;
+}
+double SquaresOfFloats(const float* row, int64_t count) { return Squares(row, count); }
+double SquaresOfDoubles(const double* row, int64_t count) { return Squares(row, count); }
+template <class T>
+void Scale(T* row, int64_t count, double by) {
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<T, decltype(d)> dt;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto x = hn::Mul(LoadDoubles(d, row + i), hn::Set(d, by));
+    if constexpr (sizeof(T) == sizeof(double)) hn::StoreU(x, d, row + i);
+    else hn::StoreU(hn::DemoteTo(dt, x), dt, row + i);
+  }
+  for (; i < count; ++i) row[i] = static_cast<T>(static_cast<double>(row[i]) * by);
+}
+void ScaleFloats(float* row, int64_t count, double by) { Scale(row, count, by); }
+void ScaleDoubles(double* row, int64_t count, double by) { Scale(row, count, by); }
+
 void DivideFloats(float* row, int64_t count, float by) { Divide(row, count, by); }
 void DivideDoubles(double* row, int64_t count, double by) { Divide(row, count, by); }
 void NegateFloats(const float* row, int64_t count, float* out) { Negate(row, count, out); }
@@ -202,6 +292,12 @@ HWY_EXPORT(RotateFloats);
 HWY_EXPORT(RotateDoubles);
 HWY_EXPORT(DotFloats);
 HWY_EXPORT(DotDoubles);
+HWY_EXPORT(ReflectFloats);
+HWY_EXPORT(ReflectDoubles);
+HWY_EXPORT(SquaresOfFloats);
+HWY_EXPORT(SquaresOfDoubles);
+HWY_EXPORT(ScaleFloats);
+HWY_EXPORT(ScaleDoubles);
 HWY_EXPORT(DivideFloats);
 HWY_EXPORT(DivideDoubles);
 HWY_EXPORT(NegateFloats);
@@ -235,6 +331,30 @@ void DotRows<float>(bool complex, const float* x, const float* y, int64_t count,
 template <>
 void DotRows<double>(bool complex, const double* x, const double* y, int64_t count, double* sum) {
   HWY_DYNAMIC_DISPATCH(DotDoubles)(complex, x, y, count, sum);
+}
+template <>
+void ReflectRows<float>(const float* v, float tau, float* rows, int64_t stride, int64_t count, int64_t columns) {
+  HWY_DYNAMIC_DISPATCH(ReflectFloats)(v, tau, rows, stride, count, columns);
+}
+template <>
+void ReflectRows<double>(const double* v, double tau, double* rows, int64_t stride, int64_t count, int64_t columns) {
+  HWY_DYNAMIC_DISPATCH(ReflectDoubles)(v, tau, rows, stride, count, columns);
+}
+template <>
+double SumOfSquares<float>(const float* row, int64_t count) {
+  return HWY_DYNAMIC_DISPATCH(SquaresOfFloats)(row, count);
+}
+template <>
+double SumOfSquares<double>(const double* row, int64_t count) {
+  return HWY_DYNAMIC_DISPATCH(SquaresOfDoubles)(row, count);
+}
+template <>
+void ScaleRow<float>(float* row, int64_t count, double by) {
+  HWY_DYNAMIC_DISPATCH(ScaleFloats)(row, count, by);
+}
+template <>
+void ScaleRow<double>(double* row, int64_t count, double by) {
+  HWY_DYNAMIC_DISPATCH(ScaleDoubles)(row, count, by);
 }
 template <>
 void DivideRow<float>(float* row, int64_t count, float by) {

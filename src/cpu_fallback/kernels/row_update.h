@@ -25,6 +25,16 @@ void RotateRows(const T* cosines, const T* sines, int64_t first, int64_t count, 
 template <class T>
 void DotRows(bool complex, const T* x, const T* y, int64_t count, T* sum);
 
+// A reflector on at most kUpdateRows rows of `columns` numbers each: rows[r] -= tau (sum of v[i] rows[r][i]) v.
+template <class T>
+void ReflectRows(const T* v, T tau, T* rows, int64_t stride, int64_t count, int64_t columns);
+
+// In double: the sum of row[i]^2, and row[i] *= by, which is rounded once.
+template <class T>
+double SumOfSquares(const T* row, int64_t count);
+template <class T>
+void ScaleRow(T* row, int64_t count, double by);
+
 // row[i] /= by, and out[i] = -row[i]; of T float or double.
 template <class T>
 void DivideRow(T* row, int64_t count, T by);

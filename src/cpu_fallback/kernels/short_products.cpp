@@ -120,6 +120,78 @@ void ShortProductsOf(const GemmProblem& problem, const ShortLine& products, cons
   }
 }
 
+// The sums of four vectors' lanes, of which the first `count` are stored.
+template <class D, class V, class T = hn::TFromD<D>>
+HWY_INLINE void StoreSums(D d, const V* p, std::size_t count, T* to) {
+  if constexpr (hn::MaxLanes(D()) > 16 / sizeof(T)) {
+    const hn::Half<D> half;
+    hn::Vec<hn::Half<D>> folded[4];
+    KRAFLA_UNROLL(4)
+    for (int i = 0; i < 4; ++i) folded[i] = hn::Add(hn::LowerHalf(half, p[i]), hn::UpperHalf(half, p[i]));
+    StoreSums(half, folded, count, to);
+  } else {
+    const V ab = hn::Add(hn::InterleaveLower(d, p[0], p[1]), hn::InterleaveUpper(d, p[0], p[1]));
+    const V ce = hn::Add(hn::InterleaveLower(d, p[2], p[3]), hn::InterleaveUpper(d, p[2], p[3]));
+    if constexpr (sizeof(T) == 4) {
+      const hn::Repartition<double, D> pairs;
+      const auto x = hn::BitCast(pairs, ab), y = hn::BitCast(pairs, ce);
+      const V sums =
+          hn::Add(hn::BitCast(d, hn::InterleaveLower(pairs, x, y)), hn::BitCast(d, hn::InterleaveUpper(pairs, x, y)));
+      hn::StoreN(sums, d, to, count);
+    } else {
+      hn::StoreN(ab, d, to, count);
+      if (count > 2) hn::StoreN(ce, d, to + 2, count - 2);
+    }
+  }
+}
+// One row times matrices whose columns lie one behind the other, each column's numbers side by side: four at a time.
+// Sums begin with zero, which a product of -0 leaves as it is.
+template <class D>
+void LinesTimesVectors(const GemmProblem& problem, const ShortLine& products, const void* lhs, const void* rhs,
+                       void* to) {
+  using T = hn::TFromD<D>;
+  const D d;
+  using V = hn::Vec<D>;
+  const int64_t n = problem.n, k = problem.k, stride = problem.rhs_n_stride;
+  const ShortLine line = products;
+  const auto first = static_cast<std::size_t>(k);
+  [[maybe_unused]] const auto mask = hn::FirstN(d, first);
+  const auto load = [&](const T* at) HWY_ATTR {
+    // Others than these have no loads that leave out what the mask does.
+    if constexpr (HWY_MAX_BYTES >= 32) return hn::MaskedLoad(mask, d, at);
+    else return hn::LoadN(d, at, first);
+  };
+  for (int64_t c = 0; c < line.count; ++c) {
+    const T* columns = static_cast<const T*>(rhs) + c * line.rhs_stride;
+    T* out = static_cast<T*>(to) + c * line.result_stride;
+    const V x = load(static_cast<const T*>(lhs) + c * line.lhs_stride);
+    for (int64_t i = 0; i < n; i += 4) {
+      V p[4];
+      KRAFLA_UNROLL(4)
+      for (int64_t r = 0; r < 4; ++r)
+        p[r] = hn::MulAdd(x, load(columns + std::min(i + r, n - 1) * stride), hn::Zero(d));
+      StoreSums(d, p, static_cast<std::size_t>(std::min<int64_t>(4, n - i)), out + i);
+    }
+  }
+}
+// Null: a vector does not hold so many numbers.
+template <class T>
+ShortProductFn PickLineProduct(int64_t depth) {
+  constexpr std::size_t kMost = HWY_MAX_BYTES >= 64 ? 64 : HWY_MAX_BYTES >= 32 ? 32 : 16;
+  using Widest = hn::CappedTag<T, kMost / sizeof(T)>;
+  using Half = hn::CappedTag<T, std::max<std::size_t>(kMost / 2, 16) / sizeof(T)>;
+  using Least = hn::CappedTag<T, 16 / sizeof(T)>;
+  if (depth <= static_cast<int64_t>(hn::MaxLanes(Least()))) return &LinesTimesVectors<Least>;
+  if (depth <= static_cast<int64_t>(hn::MaxLanes(Half()))) return &LinesTimesVectors<Half>;
+  return depth <= static_cast<int64_t>(hn::MaxLanes(Widest())) ? &LinesTimesVectors<Widest> : nullptr;
+}
+ShortProductFn FindLineProduct(ElementType type, int64_t depth) {
+#if HWY_HAVE_FLOAT64
+  if (type == ElementType::kF64) return PickLineProduct<double>(depth);
+#endif
+  return type == ElementType::kF32 ? PickLineProduct<float>(depth) : nullptr;
+}
+
 // The columns of a product are at most two vectors of 64 bytes, as four of what is shorter.
 template <class T, bool kIsExact>
 ShortProductFn PickShortProduct(int64_t columns) {
@@ -159,6 +231,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace krafla::cpu {
 HWY_EXPORT(FindShortProduct);
+HWY_EXPORT(FindLineProduct);
 HWY_EXPORT(MostF32Products);
 
 namespace {
@@ -166,6 +239,18 @@ namespace {
 // Matrices that are put in order at a time: so many elements of the larger side, which stay in the nearest cache.
 constexpr int64_t kElementsTogether = 1024;
 constexpr int64_t kProductsBetweenLooks = 512;
+constexpr int64_t kMostSide = 16;  // of a matrix that one row is multiplied with
+
+// Whether a row is multiplied with matrices as they lie, by their columns.
+bool IsByLines(const GemmProblem& p) {
+  return p.m == 1 && HWY_DYNAMIC_DISPATCH(FindLineProduct)(p.accumulate_type, p.k) != nullptr && p.rhs_n_stride != 1 &&
+         p.rhs_k_stride == 1 && p.lhs_k_stride == 1 && p.lhs_type == p.accumulate_type &&
+         p.rhs_type == p.accumulate_type && IsFloat(p.accumulate_type);
+}
+ShortProductFn FindProduct(const GemmProblem& p) {
+  return IsByLines(p) ? HWY_DYNAMIC_DISPATCH(FindLineProduct)(p.accumulate_type, p.k)
+                      : HWY_DYNAMIC_DISPATCH(FindShortProduct)(p.accumulate_type, p.n, p.k);
+}
 
 }  // namespace
 
@@ -178,9 +263,11 @@ bool ShortProducts::Takes(const GemmProblem& p) {
     const int64_t most = HWY_DYNAMIC_DISPATCH(MostF32Products)();
     if (p.m * p.n * p.k > (is_narrow ? std::min(most, kMostNarrowProducts) : most)) return false;
   }
-  return p.n > 1 && p.m > 1 && p.k > 0 && p.k <= kMostDepth && p.m <= kMostRows && BatchCount(p) >= kLeastCount &&
-         HWY_DYNAMIC_DISPATCH(FindShortProduct)(p.accumulate_type, p.n, p.k) != nullptr &&
-         CanWiden(p.lhs_type, p.accumulate_type) && CanWiden(p.rhs_type, p.accumulate_type);
+  // One row times a matrix that need not be turned; of larger ones memory's time is all that counts.
+  const bool is_row = p.m == 1 && p.n <= kMostSide && p.k <= kMostSide && (p.rhs_n_stride == 1 || IsByLines(p));
+  return p.n > 1 && (p.m > 1 || is_row) && p.k > 0 && p.k <= kMostDepth && p.m <= kMostRows &&
+         BatchCount(p) >= kLeastCount && FindProduct(p) != nullptr && CanWiden(p.lhs_type, p.accumulate_type) &&
+         CanWiden(p.rhs_type, p.accumulate_type);
 }
 
 ShortProducts::ShortProducts(const GemmProblem& problem, int threads) : problem_(problem) {
@@ -209,7 +296,7 @@ ShortProducts::ShortProducts(const GemmProblem& problem, int threads) : problem_
           .copies = false,
           .widens = widens(p.rhs_type)};
   lhs_.copies = lhs_.widens;
-  rhs_.copies = rhs_.widens || p.rhs_n_stride != 1;
+  rhs_.copies = rhs_.widens || (p.rhs_n_stride != 1 && !IsByLines(p));
   if (lhs_.copies) p.lhs_m_stride = p.k, p.lhs_k_stride = 1;
   if (rhs_.copies) p.rhs_k_stride = p.n, p.rhs_n_stride = 1;
   const int64_t line = p.batch.empty() ? 1 : p.batch.back();
@@ -250,7 +337,7 @@ const std::byte* ShortProducts::Side::Prepare(const std::byte* from, int64_t cou
 void ShortProducts::Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, ThreadPool& pool,
                         std::byte* scratch) const {
   const GemmProblem& p = problem_;
-  const auto run = HWY_DYNAMIC_DISPATCH(FindShortProduct)(p.accumulate_type, p.n, p.k);
+  const auto run = FindProduct(p);
   const int width = StorageBytes(p.accumulate_type);
   const int64_t batches = BatchCount(p), lhs_width = StorageBytes(p.lhs_type), rhs_width = StorageBytes(p.rhs_type);
   const int64_t line = p.batch.empty() ? 1 : p.batch.back();

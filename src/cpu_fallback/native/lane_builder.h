@@ -91,6 +91,7 @@ class LaneBuilder {
   bool HasShortNans(int id, int depth = 4) const;
   int TotalOrderKey(int x);
   int QuietNanOf(int x, int number);
+  uint64_t Largest(int id, int depth) const;
   std::optional<int> Simplified(const LaneNode& node) const;
   std::optional<uint64_t> Folded(const LaneNode& node) const;
   std::optional<LaneNode> OrderedSelection(const LaneNode& node) const;

@@ -1,8 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a node comes down to before it is added: constants, its own operand, one operation in the place of two.
+#include <algorithm>
+#include <bit>
+
 #include "cpu_fallback/native/lane_builder.h"
 
 namespace krafla::cpu::native {
+
+namespace {
+
+constexpr int kLookedThrough = 6;  // operations
+
+}  // namespace
 
 bool LaneBuilder::IsTrue(LaneOp op, ElementType type, uint64_t a, uint64_t b) {
   const int unused = 64 - BitWidth(type);
@@ -12,6 +21,28 @@ bool LaneBuilder::IsTrue(LaneOp op, ElementType type, uint64_t a, uint64_t b) {
   if (op == LaneOp::kEq) return x == y;
   if (op == LaneOp::kNe) return x != y;
   return is_less || (op == LaneOp::kLe && x == y);
+}
+
+// The largest number that the bits of an integer can be.
+uint64_t LaneBuilder::Largest(int id, int depth) const {
+  const LaneNode& n = node(id);
+  const uint64_t all = ~uint64_t{0} >> (64 - BitWidth(n.type));
+  if (n.op == LaneOp::kConstant) return n.bits & all;
+  if (depth == 0 || !IsIntegral(n.type) || n.a < 0) return all;
+  const auto is = [&](auto... ops) { return ((n.op == ops) || ...); };
+  if (is(LaneOp::kExtend, LaneOp::kBitcast)) {
+    const ElementType from = TypeOf(n.a);
+    const bool keeps = IsIntegral(from) && (n.op == LaneOp::kBitcast || !IsSigned(from));
+    return keeps ? Largest(n.a, depth - 1) : all;
+  }
+  if (is(LaneOp::kSelect)) return std::max(Largest(n.b, depth - 1), Largest(n.c, depth - 1));
+  if (!is(LaneOp::kAnd, LaneOp::kOr, LaneOp::kXor, LaneOp::kShr, LaneOp::kAdd, LaneOp::kMul)) return all;
+  const uint64_t a = Largest(n.a, depth - 1), b = Largest(n.b, depth - 1);
+  if (is(LaneOp::kAnd)) return std::min(a, b);
+  if (is(LaneOp::kOr, LaneOp::kXor)) return std::bit_ceil((a | b) / 2 + 1) * 2 - 1;
+  if (is(LaneOp::kShr)) return node(n.b).op == LaneOp::kConstant && b < 64 ? a >> b : a;
+  if (is(LaneOp::kAdd)) return a <= all - b ? a + b : all;
+  return a == 0 || b <= all / a ? a * b : all;
 }
 
 // What the formulas' words leave to be dropped: masks before shifts that lose those bits, zeros that are added.
@@ -30,6 +61,10 @@ std::optional<int> LaneBuilder::Simplified(const LaneNode& n) const {
   if (n.b < 0 || node(n.b).op != LaneOp::kConstant) return std::nullopt;
   const uint64_t constant = node(n.b).bits;
   const bool is_float = IsFloat(n.type);
+  // A mask of bits that a number has no others of, as of a sum of bytes that is kept to 16 bits.
+  if (n.op == LaneOp::kAnd && IsIntegral(n.type) && std::has_single_bit(constant + 1) &&
+      Largest(n.a, kLookedThrough) <= constant)
+    return n.a;
   // x - (+0) is x for every number.
   if (constant == 0 && n.op == LaneOp::kSub) return n.a;
   if (constant == 0 && !is_float &&

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <limits>
 #include <optional>
 
 #include "ir/builder.h"
@@ -125,6 +126,28 @@ Instruction* SimplifyMinMax(const Sides& s, bool is_max) {
   return nullptr;
 }
 
+// x^(1/2), x^(3/2) and x^3 of a float, null for other exponents. Narrow floats are worked out in f32, and rounded once.
+Instruction* PowerOfRoots(const Sides& s) {
+  const auto is = [&](double exponent) { return ScalarBits(*s.cy) == ScalarBits(ScalarLiteral(s.type, exponent)); };
+  const bool is_root = is(0.5), is_product_of_root = is(1.5);
+  if (!is_root && !is_product_of_root && !is(3.0)) return nullptr;
+  Rewriter rewrite(*s.i);
+  const ElementType type = s.type == ElementType::kF64 ? s.type : ElementType::kF32;
+  Instruction* x = type == s.type ? s.x : rewrite.Convert(s.x, type);
+  Instruction* out;
+  if (is_root || is_product_of_root) {
+    // The power of -0 is +0, and that of -infinity is infinity, of which there is no root.
+    Instruction* root = rewrite.Unary(Opcode::kSqrt, x);
+    out = is_root ? rewrite.Unary(Opcode::kAbs, root) : rewrite.Binary(Opcode::kMultiply, x, root);
+    const double infinity = std::numeric_limits<double>::infinity();
+    const auto splat = [&](double v) { return rewrite.Splat(ScalarLiteral(type, v), s.i->shape().dims()); };
+    out = rewrite.Select(rewrite.Compare(ComparisonDirection::kEq, x, splat(-infinity)), splat(infinity), out);
+  } else {
+    out = rewrite.Binary(Opcode::kMultiply, x, rewrite.Binary(Opcode::kMultiply, x, x));
+  }
+  return type == s.type ? out : rewrite.Convert(out, s.type);
+}
+
 Instruction* SimplifyPower(const Sides& s) {
   if (s.cy == nullptr || IsComplex(s.type)) return nullptr;
   Rewriter rewrite(*s.i);
@@ -137,7 +160,7 @@ Instruction* SimplifyPower(const Sides& s) {
     return rewrite.Binary(Opcode::kMultiply, s.x, s.x);
   if (is_float && IsMinusOne(*s.cy))
     return rewrite.Binary(Opcode::kDivide, rewrite.Splat(ScalarOne(s.type), s.i->shape().dims()), s.x);
-  return nullptr;
+  return is_float && StorageBytes(s.type) >= 2 ? PowerOfRoots(s) : nullptr;
 }
 
 Instruction* SimplifyUnary(Instruction* i) {

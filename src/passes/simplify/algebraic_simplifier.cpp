@@ -2,7 +2,8 @@
 // Identities of elementwise operations. Every rule keeps the result to the bit, NaN as NaN: floats are never
 // re-associated, x + 0 stays where x may be -0, conversions merge only where the middle one rounds nothing. The two
 // exceptions are powers with exponent 2 and -1, which become the multiplication and division that are exact where the
-// formula for power is within one unit in the last place.
+// formula for power is within one unit in the last place, and those with exponent 1/2, 3/2 and 3, which become roots
+// and products that are within one, too (and the same as XLA:CPU's but for 3/2).
 #include "passes/simplify/algebra.h"
 
 #include <algorithm>

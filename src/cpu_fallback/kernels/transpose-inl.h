@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transposes of tiles: blocks of 16 bytes of several columns side by side in a vector, whose elements are laid between
+// each other; what no block fills is done with a block over again, which takes some elements twice.
+#if defined(KRAFLA_CPU_TRANSPOSE_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef KRAFLA_CPU_TRANSPOSE_INL
+#undef KRAFLA_CPU_TRANSPOSE_INL
+#else
+#define KRAFLA_CPU_TRANSPOSE_INL
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu_fallback/kernels/unroll.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace krafla::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// The beginnings of steps of `step` that cover `count`, which is at least a step: the last one ends with it.
+template <class F>
+HWY_INLINE void ForSteps(int64_t count, int64_t step, F&& take) {
+  for (int64_t i = 0; i + step <= count; i += step) take(i);
+  if (count % step != 0) take(count - step);
+}
+
+// kSide elements, or the first `count` of them, from each of kBlocks places that are `step` apart.
+template <class T, std::size_t kSide, std::size_t kBlocks, bool kIsPart>
+HWY_INLINE hn::Vec<hn::FixedTag<T, kSide * kBlocks>> LoadPieces(const T* from, int64_t step, std::size_t count) {
+  const hn::FixedTag<T, kSide * kBlocks> d;
+  if constexpr (kBlocks == 1 && kIsPart) {
+    return hn::LoadN(d, from, count);
+  } else if constexpr (kBlocks == 1) {
+    return hn::LoadU(d, from);
+  } else {
+    constexpr std::size_t kHalf = kBlocks / 2;
+    return hn::Combine(d, LoadPieces<T, kSide, kHalf, kIsPart>(from + static_cast<int64_t>(kHalf) * step, step, count),
+                       LoadPieces<T, kSide, kHalf, kIsPart>(from, step, count));
+  }
+}
+
+// to[r, c] = from[c, r], both dense along their second index, for kSide rows, of which the first `rows` are there, and
+// kBlocks times as many columns: rows i and i + half are laid between each other, as often as halves go.
+template <class T, std::size_t kSide, std::size_t kBlocks, bool kIsPart = false>
+HWY_INLINE void TransposeBlock(const T* from, int64_t from_column, T* to, int64_t to_row, std::size_t rows = kSide) {
+  const hn::FixedTag<T, kSide * kBlocks> d;
+  using V = hn::Vec<decltype(d)>;
+  V lines[kSide];
+  KRAFLA_UNROLL(16)
+  for (std::size_t i = 0; i < kSide; ++i)
+    lines[i] = LoadPieces<T, kSide, kBlocks, kIsPart>(from + static_cast<int64_t>(i) * from_column,
+                                                      static_cast<int64_t>(kSide) * from_column, rows);
+  KRAFLA_UNROLL(16)
+  for (std::size_t half = kSide / 2; half > 0; half /= 2) {
+    V next[kSide];
+    KRAFLA_UNROLL(16)
+    for (std::size_t i = 0; i < kSide / 2; ++i) {
+      next[2 * i] = hn::InterleaveLower(d, lines[i], lines[i + kSide / 2]);
+      next[2 * i + 1] = hn::InterleaveUpper(d, lines[i], lines[i + kSide / 2]);
+    }
+    KRAFLA_UNROLL(16)
+    for (std::size_t i = 0; i < kSide; ++i) lines[i] = next[i];
+  }
+  KRAFLA_UNROLL(16)
+  for (std::size_t i = 0; i < kSide; ++i)
+    if (i < rows) hn::StoreU(lines[i], d, to + static_cast<int64_t>(i) * to_row);
+}
+
+// Blocks over at least as many rows and columns as one has, a line of the cache of each column at a time.
+template <class T, std::size_t kSide, std::size_t kBlocks>
+HWY_INLINE void TransposeBlocks(const T* from, int64_t from_column, T* to, int64_t to_row, int64_t rows,
+                                int64_t columns) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t line = 0; line < rows; line += kLine)
+    ForSteps(columns, kSide * kBlocks, [&](int64_t c) HWY_ATTR {
+      for (int64_t r = line; r < std::min(line + kLine, rows); r += kSide) {
+        const int64_t row = std::min<int64_t>(r, rows - static_cast<int64_t>(kSide));
+        TransposeBlock<T, kSide, kBlocks>(from + row + c * from_column, from_column, to + row * to_row + c, to_row);
+      }
+    });
+}
+
+// Fewer rows than a block has: what it reads behind them is the beginning of the next columns, where these lie one
+// behind the other, but for the last ones.
+template <class T, std::size_t kSide, std::size_t kBlocks>
+HWY_INLINE void TransposeFewRows(const T* from, int64_t from_column, T* to, int64_t to_row, int64_t rows,
+                                 int64_t columns) {
+  constexpr int64_t kWidth = kSide * kBlocks;
+  const auto count = static_cast<std::size_t>(rows);
+  ForSteps(columns, kWidth, [&](int64_t c) HWY_ATTR {
+    const int64_t end = (c + kWidth - 1) * from_column + static_cast<int64_t>(kSide);
+    const T* at = from + c * from_column;
+    if (rows == from_column && end <= rows * columns)
+      TransposeBlock<T, kSide, kBlocks>(at, from_column, to + c, to_row, count);
+    else TransposeBlock<T, kSide, kBlocks, true>(at, from_column, to + c, to_row, count);
+  });
+}
+
+#if HWY_MAX_BYTES >= 32
+// Squares of four by four elements of 8 bytes, four of them at a time so that whole cache lines are read and written.
+inline void TransposeWide(const uint64_t* from, int64_t from_column, uint64_t* to, int64_t to_row, int64_t rows,
+                          int64_t columns) {
+  const hn::FixedTag<uint64_t, 4> d;
+  using V = hn::Vec<decltype(d)>;
+  const auto square = [&](int64_t row, int64_t c) HWY_ATTR {
+    const uint64_t* at = from + row + c * from_column;
+    const V a = hn::LoadU(d, at), b = hn::LoadU(d, at + from_column);
+    const V e = hn::LoadU(d, at + 2 * from_column), f = hn::LoadU(d, at + 3 * from_column);
+    const V even_low = hn::InterleaveLower(d, a, b), odd_low = hn::InterleaveUpper(d, a, b);
+    const V even_high = hn::InterleaveLower(d, e, f), odd_high = hn::InterleaveUpper(d, e, f);
+    uint64_t* out = to + row * to_row + c;
+    hn::StoreU(hn::ConcatLowerLower(d, even_high, even_low), d, out);
+    hn::StoreU(hn::ConcatLowerLower(d, odd_high, odd_low), d, out + to_row);
+    hn::StoreU(hn::ConcatUpperUpper(d, even_high, even_low), d, out + 2 * to_row);
+    hn::StoreU(hn::ConcatUpperUpper(d, odd_high, odd_low), d, out + 3 * to_row);
+  };
+  for (int64_t row = 0; row < rows; row += 8)
+    for (int64_t c = 0; c < columns; c += 8)
+      for (int64_t r = row; r < std::min(row + 8, rows); r += 4)
+        for (int64_t k = c; k < std::min(c + 8, columns); k += 4)
+          square(std::min(r, rows - 4), std::min(k, columns - 4));
+}
+#endif
+
+// Elements of up to four bytes; gives whether it has done them.
+template <class T>
+HWY_INLINE bool TransposeByBlocks(const T* from, int64_t from_column, T* to, int64_t to_row, int64_t rows,
+                                  int64_t columns) {
+  constexpr std::size_t kSide = 16 / sizeof(T), kBlocks = HWY_MAX_BYTES >= 64 ? 4 : HWY_MAX_BYTES >= 32 ? 2 : 1;
+  constexpr auto kRows = static_cast<int64_t>(kSide);
+  if (rows < kRows && columns >= kRows * static_cast<int64_t>(kBlocks) &&
+      (rows == from_column || HWY_MAX_BYTES >= 64)) {
+    TransposeFewRows<T, kSide, kBlocks>(from, from_column, to, to_row, rows, columns);
+    return true;
+  }
+  const auto take = [&]<std::size_t kRowsOfBlock, std::size_t kBlocksOfVector>() HWY_ATTR {
+    if (rows < static_cast<int64_t>(kRowsOfBlock) || columns < static_cast<int64_t>(kRowsOfBlock * kBlocksOfVector))
+      return false;
+    TransposeBlocks<T, kRowsOfBlock, kBlocksOfVector>(from, from_column, to, to_row, rows, columns);
+    return true;
+  };
+  if (take.template operator()<kSide, kBlocks>()) return true;
+  if constexpr (kBlocks == 4)
+    if (take.template operator()<kSide, 2>()) return true;
+  if constexpr (kBlocks >= 2)
+    if (take.template operator()<kSide, 1>()) return true;
+  if constexpr (sizeof(T) <= 2)
+    if (take.template operator()<kSide / 2, 1>()) return true;
+  if constexpr (sizeof(T) == 1)
+    if (take.template operator()<kSide / 4, 1>()) return true;
+  return false;
+}
+
+// Three or four arrays laid between each other, the coordinates of points or the channels of pixels, and taken apart:
+// as TransposeTile of kColumns columns that are dense in `to`, and of kRows rows that are dense in `from`. Return how
+// many of the other side's elements are done.
+template <class T, int kColumns>
+int64_t Interleave(const T* from, int64_t from_column, T* to, int64_t rows) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t r = 0;
+  for (; r + lanes <= rows; r += lanes) {
+    const auto a = hn::LoadU(d, from + r), b = hn::LoadU(d, from + from_column + r),
+               c = hn::LoadU(d, from + 2 * from_column + r);
+    if constexpr (kColumns == 3) hn::StoreInterleaved3(a, b, c, d, to + 3 * r);
+    else hn::StoreInterleaved4(a, b, c, hn::LoadU(d, from + 3 * from_column + r), d, to + 4 * r);
+  }
+  return r;
+}
+template <class T, int kRows>
+int64_t Deinterleave(const T* from, T* to, int64_t to_row, int64_t columns) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t c = 0;
+  for (; c + lanes <= columns; c += lanes) {
+    [[maybe_unused]] hn::Vec<decltype(d)> x, y, z, w;
+    if constexpr (kRows == 3) hn::LoadInterleaved3(d, from + 3 * c, x, y, z);
+    else hn::LoadInterleaved4(d, from + 4 * c, x, y, z, w);
+    hn::StoreU(x, d, to + c);
+    hn::StoreU(y, d, to + to_row + c);
+    hn::StoreU(z, d, to + 2 * to_row + c);
+    if constexpr (kRows == 4) hn::StoreU(w, d, to + 3 * to_row + c);
+  }
+  return c;
+}
+
+// from is dense along rows (row stride 1), to along columns: to[r * to_row + c] = from[r + c * from_column].
+template <class T>
+void TransposeTile(const T* from, int64_t from_column, T* to, int64_t to_row, int64_t rows, int64_t columns) {
+  if (columns == to_row && (columns == 3 || columns == 4)) {
+    int64_t r =
+        columns == 3 ? Interleave<T, 3>(from, from_column, to, rows) : Interleave<T, 4>(from, from_column, to, rows);
+    for (; r < rows; ++r)
+      for (int64_t c = 0; c < columns; ++c) to[r * to_row + c] = from[r + c * from_column];
+    return;
+  }
+  if (rows == from_column && (rows == 3 || rows == 4)) {
+    int64_t c =
+        rows == 3 ? Deinterleave<T, 3>(from, to, to_row, columns) : Deinterleave<T, 4>(from, to, to_row, columns);
+    for (; c < columns; ++c)
+      for (int64_t k = 0; k < rows; ++k) to[k * to_row + c] = from[k + c * from_column];
+    return;
+  }
+  if constexpr (sizeof(T) <= 4) {
+    if (TransposeByBlocks(from, from_column, to, to_row, rows, columns)) return;
+  } else if constexpr (HWY_MAX_BYTES >= 32) {
+    if (rows >= 4 && columns >= 4) return TransposeWide(from, from_column, to, to_row, rows, columns);
+  }
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c) to[r * to_row + c] = from[r + c * from_column];
+}
+
+}  // namespace krafla::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
