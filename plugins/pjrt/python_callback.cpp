@@ -10,6 +10,7 @@
 #include "krafla/custom_call.h"
 #include "krafla/element_type.h"
 #include "plugins/pjrt/python_callback_calls.h"
+#include "plugins/pjrt/strided_copy.h"
 
 namespace krafla::pjrt {
 namespace {
@@ -38,6 +39,13 @@ struct Arrays {
   }
 };
 
+// The host's element types leave the upper bits of a number of less than a byte as they like: ml_dtypes gives zeros.
+void NormalizeLeaves(Literal& literal) {
+  if (literal.shape().IsArray()) Normalize(literal.shape().element_type(), literal.bytes());
+  if (!literal.shape().IsTuple()) return;
+  for (Literal& element : literal.elements()) NormalizeLeaves(element);
+}
+
 Result<> Call(const CustomCallFrame& frame) {
   const KraflaPythonCallback function = callback.load();
   if (function == nullptr) return Unavailable("The Python package that the program calls is not loaded.");
@@ -50,7 +58,10 @@ Result<> Call(const CustomCallFrame& frame) {
   std::string error(kErrorCapacity, '\0');
   const int status = function(frame.config.data(), frame.config.size(), operands.arrays.data(), operands.arrays.size(),
                               results.arrays.data(), results.arrays.size(), error.data(), error.size());
-  if (status == 0) return {};
+  if (status == 0) {
+    NormalizeLeaves(*frame.result);
+    return {};
+  }
   error.resize(error.find('\0') == std::string::npos ? error.size() : error.find('\0'));
   return Internal("Python callback error: {}", error);
 }

@@ -281,15 +281,17 @@ Complex<Ops> Cos(const Ops& o, const Complex<Ops>& z) {
   const auto minus_sin = o.Neg(o.Sin(z.re)), cos = o.Cos(z.re);
   return Select(o, o.Eq(z.im, o.Const(0.0)), {cos, o.Mul(minus_sin, z.im)}, ScaleByCoshSinh(o, z.im, cos, minus_sin));
 }
-// -i sin(iz) and cos(iz)
+// -i sin(iz) and cos(iz). A real z gives a real result also where it is infinite: 0 times infinity would be NaN.
 template <class Ops>
 Complex<Ops> Sinh(const Ops& o, const Complex<Ops>& z) {
   const auto w = Sin(o, Complex<Ops>{o.Neg(z.im), z.re});
-  return {w.im, o.Neg(w.re)};
+  return {w.im, o.Select(o.Eq(z.im, o.Const(0.0)), z.im, o.Neg(w.re))};
 }
 template <class Ops>
 Complex<Ops> Cosh(const Ops& o, const Complex<Ops>& z) {
-  return Cos(o, Complex<Ops>{o.Neg(z.im), z.re});
+  const auto w = Cos(o, Complex<Ops>{o.Neg(z.im), z.re});
+  const auto zero = o.Const(0.0);
+  return {w.re, o.Select(o.Eq(z.im, zero), o.Select(o.Lt(z.re, zero), o.Neg(z.im), z.im), w.im)};
 }
 
 // 1 / (1 + e^-z), or e^z / (1 + e^z) on the left, so that the exponential does not overflow.

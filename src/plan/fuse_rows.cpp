@@ -12,19 +12,21 @@
 namespace krafla::plan {
 namespace {
 
-constexpr int64_t kMostRows = 4, kMostElements = 16384;
+constexpr int64_t kMostRows = 4, kMostElementsARow = 16384;
 
 // The binding of the only array that it stores; -1: it is not for each workgroup to compute.
 int StoredByRows(const KernelPlan& kernel) {
   const auto* rows = std::get_if<ReduceKernel>(&kernel.body);
-  if (rows == nullptr || Product(rows->row_dims) > kMostRows || Product(rows->element_dims) > kMostElements) return -1;
+  if (rows == nullptr || Product(rows->row_dims) > kMostRows || Product(rows->element_dims) > kMostElementsARow)
+    return -1;
   int stored = -1;
   for (std::size_t b = 0; b < kernel.bindings.size(); ++b) {
     if (!kernel.bindings[b].written) continue;
     if (stored >= 0 || kernel.bindings[b].read) return -1;
     stored = static_cast<int>(b);
   }
-  return stored >= 0 && kernel.bindings[static_cast<std::size_t>(stored)].element_count <= kMostElements ? stored : -1;
+  return stored >= 0 && kernel.bindings[static_cast<std::size_t>(stored)].element_count <= kMostElementsARow ? stored
+                                                                                                             : -1;
 }
 
 bool AreProducts(const KernelBody& body) {

@@ -164,6 +164,9 @@ TEST_P(LinalgTest, FftInDouble) {
 TEST_P(LinalgTest, FftOfNothing) {
   Compare(FftText("c64[0,8]", "c64[0,8]", "FFT", "8"), 0);
   Compare(FftText("c64[2,0]", "f32[2,0]", "RFFT", "0"), 0);
+  Compare(FftText("f32[2,0]", "c64[2,0]", "IRFFT", "0"), 0);
+  Compare(FftText("f32[2,0]", "c64[2,1]", "IRFFT", "0"), 0);
+  Compare(FftText("f64[2,3,0]", "c128[2,3,1]", "IRFFT", "3,0"), 0);
 }
 
 double BoundOf(std::string_view type) {

@@ -94,6 +94,7 @@ class GraphMaker {
 
   // random_combinations.cpp: several arrays at once, many dimensions, batches.
   Computation* ReducerOfMany(const std::vector<Opcode>& opcodes, const std::vector<ElementType>& types);
+  Instruction* Widened(Instruction* product);
   Instruction* ReductionOfMany();
   Instruction* SortByKeys();
   Instruction* BatchedPlaces();

@@ -20,6 +20,18 @@ Computation* GraphMaker::ReducerOfMany(const std::vector<Opcode>& opcodes, const
   return out;
 }
 
+// The same product with a result of a wider type, as of bf16 in f32; itself where no wider one is common.
+Instruction* GraphMaker::Widened(Instruction* product) {
+  if (product == nullptr) return nullptr;
+  const ElementType type = product->shape().element_type();
+  ElementType wide = type;
+  if (IsFloat(type)) wide = BitWidth(type) < 32 ? ElementType::kF32 : ElementType::kF64;
+  else if (IsIntegral(type) && BitWidth(type) <= 8) wide = ElementType::kS32;
+  if (wide == type || product->shape().IsDynamic()) return product;
+  return AddOf(product->opcode(), wide, product->shape().dims(),
+               Ops(product->operands().begin(), product->operands().end()), product->attributes());
+}
+
 // Several arrays of one size and of any types, folded together, along dimensions or in windows.
 Instruction* GraphMaker::ReductionOfMany() {
   Instruction* a = Any(1);

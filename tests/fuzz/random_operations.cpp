@@ -411,8 +411,9 @@ Instruction* GraphMaker::DotProduct() {
 }
 
 Instruction* GraphMaker::Convolution() {
-  static constexpr ElementType kTypes[] = {ElementType::kF32, ElementType::kF32, ElementType::kF16, ElementType::kBF16,
-                                           ElementType::kS8,  ElementType::kS32, ElementType::kC64};
+  static constexpr ElementType kTypes[] = {ElementType::kF32,  ElementType::kF32, ElementType::kF16,
+                                           ElementType::kBF16, ElementType::kS8,  ElementType::kS32,
+                                           ElementType::kC64,  ElementType::kU8,  ElementType::kS4};
   ElementType type = kTypes[random_.Below(std::ssize(kTypes))];
   int64_t spatial = random_.Between(0, 3), groups = random_.Chance(75) ? 1 : random_.Between(2, 3);
   bool batch_groups = groups > 1 && random_.Chance(25);
@@ -454,8 +455,9 @@ Instruction* GraphMaker::Convolution() {
   Dims kernel_dims =
       place(kernel, attributes.kernel_input_feature, attributes.kernel_output_feature, attributes.kernel_spatial);
   place(input, attributes.output_batch, attributes.output_feature, attributes.output_spatial);
-  return PlainZero(Add(Opcode::kConvolution,
-                       {Exact(Like(type, input_dims), terms), Exact(Like(type, kernel_dims), terms)}, attributes));
+  Instruction* made = Add(Opcode::kConvolution,
+                          {Exact(Like(type, input_dims), terms), Exact(Like(type, kernel_dims), terms)}, attributes);
+  return PlainZero(random_.Chance(40) ? Widened(made) : made);
 }
 
 Instruction* GraphMaker::Sorting() {

@@ -107,6 +107,29 @@ TEST(Complex, IntermediateValuesDoNotOverflow) {
   EXPECT_TRUE(std::isnan(ComplexPow(C32(0, 0), C32(1, 1)).real()));
 }
 
+// C17, G.6.2.4 and G.6.2.5: also where the real part is infinite, overflows or is NaN, the imaginary part stays zero.
+template <class T>
+void CheckHyperbolicOfReals() {
+  using C = std::complex<T>;
+  constexpr T inf = std::numeric_limits<T>::infinity(), nan = std::numeric_limits<T>::quiet_NaN();
+  for (const T zero : {T{0}, -T{0}}) {
+    for (const T x : {inf, -inf, T{1e4}, T{-1e4}}) {
+      EXPECT_EQ(ComplexCosh(C(x, zero)), C(inf, 0)) << x;
+      EXPECT_EQ(ComplexSinh(C(x, zero)), C(std::copysign(inf, x), 0)) << x;
+      EXPECT_EQ(std::signbit(ComplexSinh(C(x, zero)).imag()), std::signbit(zero)) << x;
+      EXPECT_EQ(std::signbit(ComplexCosh(C(x, zero)).imag()), std::signbit(zero) != std::signbit(x)) << x;
+    }
+    EXPECT_TRUE(std::isnan(ComplexCosh(C(nan, zero)).real()));
+    EXPECT_TRUE(std::isnan(ComplexSinh(C(nan, zero)).real()));
+    EXPECT_EQ(ComplexCosh(C(nan, zero)).imag(), T{0});
+    EXPECT_EQ(ComplexSinh(C(nan, zero)).imag(), T{0});
+  }
+}
+TEST(Complex, HyperbolicFunctionsOfRealsAreReal) {
+  CheckHyperbolicOfReals<float>();
+  CheckHyperbolicOfReals<double>();
+}
+
 TEST(Complex, Atan2OfRealsIsAtan2) {
   EXPECT_EQ(ComplexAtan2(C64(1, 0), C64(-1, 0)), C64(std::atan2(1, -1), 0));
   const C64 got = ComplexAtan2(C64(0.5, 0.25), C64(1.5, -0.5));

@@ -23,6 +23,11 @@ int Note(const char* config, size_t config_size, const KraflaHostArray* operands
     std::snprintf(error, error_capacity, "no doubles today");
     return 1;
   }
+  if (text.find("bits") != std::string::npos) {
+    for (size_t i = 0; i < num_results; ++i)
+      for (size_t n = 0; n < results[i].bytes; ++n) static_cast<unsigned char*>(results[i].data)[n] = 9;
+    return 0;
+  }
   for (size_t i = 0; i < num_results; ++i)
     for (size_t n = 0; n < results[i].bytes / sizeof(float); ++n)
       static_cast<float*>(results[i].data)[n] = 2 * static_cast<const float*>(operands[i].data)[n];
@@ -60,6 +65,28 @@ ENTRY main {
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_NE(seen[0].find("two"), std::string::npos) << seen[0];
   EXPECT_NE(seen[0].find(" f32[4] f32[4]"), std::string::npos) << seen[0];
+}
+
+// The host says nothing by the upper bits of a number of less than a byte: 9 is -7 in s4, 1 in u2 and s2.
+TEST_P(PythonCallbackTest, FewBitsOfAByteCount) {
+  const Loaded loaded = Compile(client_, R"(HloModule m
+ENTRY main {
+  a = f32[4] parameter(0)
+  d = (s4[3], u2[3], s2[3], pred[3]) custom-call(a), custom_call_target="krafla_python_callback", backend_config="bits"
+  w = s4[3] get-tuple-element(d), index=0
+  x = u2[3] get-tuple-element(d), index=1
+  y = s2[3] get-tuple-element(d), index=2
+  z = pred[3] get-tuple-element(d), index=3
+  fw = f32[3] convert(w)
+  fx = f32[3] convert(x)
+  fy = f32[3] convert(y)
+  fz = f32[3] convert(z)
+  ROOT r = f32[12] concatenate(fw, fx, fy, fz), dimensions={0}
+})");
+  const Buffer a = Floats(client_, device_, {1, 2, 3, 4});
+  const Outcome out = Execute(loaded, {{a.get()}});
+  ASSERT_EQ(out.error.code, 0u) << out.error.message;
+  EXPECT_EQ(ToHost<float>(out.results[0][0]), (std::vector<float>{-7, -7, -7, 1, 1, 1, 1, 1, 1, 1, 1, 1}));
 }
 
 TEST_P(PythonCallbackTest, ItsErrorIsTheRuns) {

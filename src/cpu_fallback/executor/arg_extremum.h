@@ -7,9 +7,7 @@
 
 namespace krafla::cpu {
 
-// The loop for a reduction of pairs (value, index) whose combiner takes the larger (or smaller) value and of equal ones
-// the smaller index: v > w || v != v ? v : w, and the index of v where that holds or v == w && i < j. Null: it is
-// another one.
+// The loop for a reduction of pairs (value, index) by such a combiner (plan/arg_extremum.h). Null: it is another one.
 ArgExtremumRows FindArgExtremum(const plan::Reduction& reduction);
 // The same for columns.
 ArgExtremumColumns FindArgExtremumOfColumns(const plan::Reduction& reduction);

@@ -4,6 +4,7 @@
 #include <bit>
 #include <limits>
 
+#include "plan/arg_extremum.h"
 #include "spirv_codegen/kernels/wide_sum.h"
 
 namespace krafla::spirv {
@@ -111,7 +112,8 @@ Values ReductionValues::StartOf(int width, bool wide) const {
 Values ReductionValues::Combine(const Reduction& r, std::span<const Value> left, std::span<const Value> right) const {
   Values params(left.begin(), left.end());
   params.insert(params.end(), right.begin(), right.end());
-  return RunScalarProgram(b_, buffers_, r.combiner, params, /*seen=*/!HasIdentity(r));
+  // Lanes take elements by turns, so that what lies further left may come from further behind.
+  return RunScalarProgram(b_, buffers_, plan::ForPairsInAnyOrder(r.combiner), params, /*seen=*/!HasIdentity(r));
 }
 
 Values ReductionValues::Accumulate(const Values& state, const Values& inputs, int width) const {
