@@ -197,7 +197,7 @@ void Qr(const plan::LinalgKernel& k, const T* in, T* a, T* taus, T* work, T* pac
     Turn(panel, rows, columns, rows, corner, n);
     if (end == n) break;
     const ReflectorBlock<T> block = MakeBlock(a, n, m, first, count, taus, n, rest, packed, pool);
-    ApplyBlock(block, true, corner + count, n, n - end, packed, pool);
+    ApplyBlock(block, true, corner + columns, n, n - end, packed, pool);
   }
 }
 

@@ -94,13 +94,14 @@ Result<EmittedProgram> EmitTile(const TiledProduct& p, std::string refused) {
 Refusal RefusesBlocks(const TiledProduct& p) {
   if (p.no_blocks) return p.no_blocks;
   const int64_t panel = int64_t{p.panel.lanes} * (p.panel.column_vectors ? 4 : 1);
-  if (p.tile.columns * 4 > panel) return "many columns";
+  if (p.tile.columns * p.target.tuning.panel.least_idle > panel) return "many columns";
   return std::nullopt;
 }
 
 Result<EmittedProgram> EmitBlocks(const TiledProduct& p, std::string refused) {
   PanelOptions panel = p.panel;
   panel.lanes_over_blocks = true;
+  panel.tile_rows = static_cast<int>(std::min<int64_t>(panel.tile_rows, p.target.tuning.panel.most_block_rows));
   panel.column_blocks = 1;
   EmittedProgram out;
   KernelWriter w(p.plan, p.target);
