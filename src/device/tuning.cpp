@@ -159,6 +159,7 @@ constexpr Row kRows[] = {
        t.dot.rows_subgroup = 16;
        t.reduce.most_kept = 32;
        t.conv.direct_written_out = 3;
+       t.panel.most_block_rows = 4;
      }},
     {[](const DeviceProfile& p) { return p.vendor_id == kVendorIntel && p.limits.min_subgroup_size == 8; },
      [](Tuning& t) {

@@ -43,6 +43,7 @@ TEST(Tuning, RowsByClassAndVendor) {
   EXPECT_LT(intel.conv.direct_written_out, gpu.conv.direct_written_out);
   intel.dot.rows_subgroup = gpu.dot.rows_subgroup;
   intel.reduce.most_kept = gpu.reduce.most_kept;
+  intel.panel.most_block_rows = gpu.panel.most_block_rows;
   intel.conv.direct_written_out = gpu.conv.direct_written_out;
   EXPECT_EQ(amd, gpu);
   EXPECT_EQ(intel, gpu);
