@@ -20,12 +20,12 @@ Value WholeByAddition(Builder& b, Value whole) {
 
 Value Truncated(Builder& b, Value v) { return b.Glsl(GLSLstd450Trunc, {v}, v.kind, v.width); }
 
-bool IsConstantWithin(const plan::Node& n, double most) {
+bool IsConstantWithin(const plan::Node& n, double least, double most) {
   if (n.op != plan::NodeOp::kConstant) return false;
   const double x = n.type == ElementType::kF64
                        ? std::bit_cast<double>(n.bits)
                        : static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(n.bits)));
-  return std::abs(x) <= most;
+  return x >= least && x <= most;
 }
 
 // Whether the node is a number with another one in the place of NaN: select(x != x, constant, x).
@@ -36,16 +36,18 @@ bool IsNumber(const plan::ElementProgram& program, plan::NodeId id) {
   const plan::Node& condition = node(n.operands[0]);
   return condition.op == plan::NodeOp::kCompare && condition.direction == ComparisonDirection::kNe &&
          !condition.total_order && condition.operands[0] == n.operands[2] && condition.operands[1] == n.operands[2] &&
-         IsConstantWithin(node(n.operands[1]), HUGE_VAL);
+         IsConstantWithin(node(n.operands[1]), -HUGE_VAL, HUGE_VAL);
 }
 
 }  // namespace
 
-bool IsSmallNumber(const plan::ElementProgram& program, plan::NodeId id) {
+bool IsSmallNumber(const plan::ElementProgram& program, plan::NodeId id, ElementType to) {
   const auto node = [&](plan::NodeId n) -> const plan::Node& { return program.nodes[static_cast<std::size_t>(n)]; };
   const plan::Node& n = node(id);
-  return n.op == plan::NodeOp::kHlo && n.opcode == Opcode::kClamp && IsConstantWithin(node(n.operands[0]), kSmall) &&
-         IsConstantWithin(node(n.operands[2]), kSmall) && IsNumber(program, n.operands[1]);
+  const double least = IsSigned(to) ? -kSmall : 0;
+  const auto is_bound = [&](plan::NodeId bound) { return IsConstantWithin(node(bound), least, kSmall); };
+  return n.op == plan::NodeOp::kHlo && n.opcode == Opcode::kClamp && is_bound(n.operands[0]) &&
+         is_bound(n.operands[2]) && IsNumber(program, n.operands[1]);
 }
 
 Value TruncateByAddition(Builder& b, Value v) {

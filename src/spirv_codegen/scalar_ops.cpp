@@ -344,7 +344,7 @@ Value LowerNode(Builder& b, const plan::ElementProgram& program, const plan::Nod
       return LowerCompare(b, node.direction, operand_type(0), node.total_order, operands[0], operands[1]);
     case plan::NodeOp::kConvert:
       if (IsFloat(operand_type(0)) && !IsFloat(node.type) && node.type != ElementType::kPred &&
-          IsSmallNumber(program, node.operands[0]))
+          IsSmallNumber(program, node.operands[0], node.type))
         return SmallFloatToInt(b, operands[0], node.type);
       return LowerConvert(b, operand_type(0), node.type, operands[0]);
     case plan::NodeOp::kBitcast: return b.Bitcast(operands[0], ComputeKind(node.type));

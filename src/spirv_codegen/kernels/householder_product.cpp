@@ -13,7 +13,7 @@ Result<EmittedProgram> EmitHouseholderProduct(const plan::KernelPlan& plan, cons
   constexpr int64_t kMostTurns = int64_t{1} << 16;
   const int64_t block = target.tuning.linalg.reflectors, rest = k.reflectors % block, whole = k.reflectors - rest;
   const bool narrow = Numbers::WideType(k.type) != k.type;
-  std::vector<int64_t> scratch = {k.batch * k.reflectors * block};
+  std::vector<int64_t> scratch = {std::max<int64_t>(k.batch * k.reflectors * block, 1)};
   if (narrow) scratch.push_back(k.batch * k.rows * k.columns);
   LinalgProgram program(plan, k, target, scratch);
   const int products = program.scratch(0), work = narrow ? program.scratch(1) : kOut;
