@@ -53,8 +53,7 @@ std::string Summary(const EmittedProgram& program) {
   std::vector<std::string> parts;
   for (const EmittedKernel& k : program.kernels) {
     std::string part = Format("{} {}", k.variant, k.local_size[0]);
-    // "64 x 64 blocks", and no word before that.
-    const auto blocks = k.reason.find(" blocks");
+    const auto blocks = k.reason.find(" blocks");  // of "64 x 64 blocks"
     if (blocks != std::string::npos && k.reason.find_first_not_of("0123456789 x") == blocks + 1)
       part += Format(" ({})", k.reason.substr(0, blocks));
     if (parts.empty() || parts.back() != part) parts.push_back(std::move(part));
@@ -63,8 +62,6 @@ std::string Summary(const EmittedProgram& program) {
   for (const std::string& part : parts) out += (out.empty() ? "" : ", ") + part;
   return out;
 }
-
-// ---- Problems
 
 // ---- The table
 
