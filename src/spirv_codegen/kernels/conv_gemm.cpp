@@ -485,7 +485,6 @@ GemmCase CaseOf(const plan::KernelPlan& plan, const ConvGemm& gemm, const Target
            // A part may have fewer positions than others.
            .no_coop = gemm.parts > 1 ? Refusal("a window in parts") : std::nullopt,
            .no_shared_tile = {},
-           .no_blocks = {},
            .no_packing = RefusesConvPacking(gemm, tuning),
            .panel = PanelsFor(target, gemm.tile),
            .note = gemm.last ? "channels last" : "channels first"}};

@@ -463,7 +463,6 @@ Result<EmittedProgram> EmitWhole(const plan::KernelPlan& plan, const DotKernel& 
                   .shared_tiles = tuning.shared_tiles,
                   .no_coop = {},
                   .no_shared_tile = RefusesDotTile(k, tuning),
-                  .no_blocks = {},
                   .no_packing = RefusesDotPacking(p, tuning),
                   .panel = DotPanels(p, target),
                   .note = {}}};

@@ -116,13 +116,15 @@ class QrEmitter {
       w.numbers.StoreWide(program_.scratch(0), at, w.numbers.Load(kA, k_.type, at));
     });
     KRAFLA_TRY(program_.Run(start, rows_ * columns_));
-    const int64_t rest = k_.reflectors % block_;
-    const int panel = AddPanel(block_), last_panel = rest > 0 ? AddPanel(rest) : panel;
-    const int update = AddUpdate(block_), last_update = rest > 0 && columns_ > k_.reflectors ? AddUpdate(rest) : update;
+    // Kernels of whole blocks, then of the last one where that is none.
+    int64_t made = 0;
+    int panel = -1, update = -1;
     for (int64_t at = 0; at < k_.reflectors; at += block_) {
-      const int64_t count = std::min(block_, k_.reflectors - at);
-      KRAFLA_TRY(program_.Run(count == block_ ? panel : last_panel, 1, at));
-      KRAFLA_TRY(program_.Run(count == block_ ? update : last_update, columns_ - at - count, at));
+      const int64_t count = std::min(block_, k_.reflectors - at), after = columns_ - at - count;
+      if (count != made) panel = AddPanel(count), update = after > 0 ? AddUpdate(count) : -1;
+      made = count;
+      KRAFLA_TRY(program_.Run(panel, 1, at));
+      if (after > 0) KRAFLA_TRY(program_.Run(update, after, at));
     }
     KRAFLA_TRY(program_.RunRound("qr.finish", program_.scratch(0), kOut, rows_ * columns_));
     return program_.Take();

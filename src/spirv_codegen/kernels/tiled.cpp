@@ -29,6 +29,16 @@ std::string PanelReason(const TiledProduct& p, std::string refused) {
   return refused.empty() ? p.note : p.note + "; " + refused;
 }
 
+// Panels of b as it lies.
+Result<EmittedProgram> EmitInPlace(const TiledProduct& p, const PanelOptions& panel, std::string_view name,
+                                   std::string reason) {
+  EmittedProgram out;
+  KernelWriter w(p.plan, p.target);
+  KRAFLA_ASSIGN(auto dispatch, EmitPanels(w, p.tile, p.operands(w, true, /*raw=*/false), panel));
+  AddKernel(out, w, std::move(dispatch), panel.lanes, PanelSubgroup(p.target), std::string(name), std::move(reason));
+  return out;
+}
+
 }  // namespace
 
 int PanelRows(const TileProblem& p, const PanelTuning& tuning) {
@@ -92,7 +102,6 @@ Result<EmittedProgram> EmitTile(const TiledProduct& p, std::string refused) {
 }
 
 Refusal RefusesBlocks(const TiledProduct& p) {
-  if (p.no_blocks) return p.no_blocks;
   const int64_t panel = int64_t{p.panel.lanes} * (p.panel.column_vectors ? 4 : 1);
   if (p.tile.columns * p.target.tuning.panel.least_idle > panel) return "many columns";
   return std::nullopt;
@@ -103,12 +112,7 @@ Result<EmittedProgram> EmitBlocks(const TiledProduct& p, std::string refused) {
   panel.lanes_over_blocks = true;
   panel.tile_rows = static_cast<int>(std::min<int64_t>(panel.tile_rows, p.target.tuning.panel.most_block_rows));
   panel.column_blocks = 1;
-  EmittedProgram out;
-  KernelWriter w(p.plan, p.target);
-  KRAFLA_ASSIGN(auto dispatch, EmitPanels(w, p.tile, p.operands(w, true, /*raw=*/false), panel));
-  AddKernel(out, w, std::move(dispatch), panel.lanes, PanelSubgroup(p.target), std::string(p.names.blocks),
-            std::move(refused));
-  return out;
+  return EmitInPlace(p, panel, p.names.blocks, std::move(refused));
 }
 
 Refusal RefusesPackedPanel(const TiledProduct& p) {
@@ -144,12 +148,7 @@ Result<EmittedProgram> EmitPackedPanel(const TiledProduct& p, std::string refuse
 }
 
 Result<EmittedProgram> EmitPanel(const TiledProduct& p, std::string refused) {
-  EmittedProgram out;
-  KernelWriter w(p.plan, p.target);
-  KRAFLA_ASSIGN(auto dispatch, EmitPanels(w, p.tile, p.operands(w, true, /*raw=*/false), p.panel));
-  AddKernel(out, w, std::move(dispatch), p.panel.lanes, PanelSubgroup(p.target), std::string(p.names.panel),
-            PanelReason(p, std::move(refused)));
-  return out;
+  return EmitInPlace(p, p.panel, p.names.panel, PanelReason(p, std::move(refused)));
 }
 
 }  // namespace krafla::spirv

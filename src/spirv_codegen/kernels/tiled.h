@@ -27,7 +27,7 @@ struct TiledProduct {
   // `depth_in_range`: reads never pass the end of the depth. `raw`: reads give bits.
   std::function<TileOperands(KernelWriter& w, bool depth_in_range, bool raw)> operands;
   std::span<const SharedTile> shared_tiles;
-  Refusal no_coop, no_shared_tile, no_blocks, no_packing;
+  Refusal no_coop, no_shared_tile, no_packing;
   PanelOptions panel;  // of .panel; .packed_panel has one block of columns
   std::string note;    // for the reasons of panels: "channels last"
 };
