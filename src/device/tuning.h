@@ -101,6 +101,8 @@ struct PanelTuning {
   int64_t most_rows_products = 0;                // ... for this many products, as their code is long
   int64_t least_idle = 16;                       // lanes lie over blocks where columns fill one of so many, or fewer
   int64_t most_block_rows = 8;                   // rows of a block then, at the most
+  int64_t turn_products = 0;                     // of an invocation in a turn of the depth, 4 to 16 deep ...
+  int64_t turn_least_products = 0;               // ... for so many products of all, as the code is long; else 4 deep
   uint32_t pack_local = 64;                      // size of a workgroup that copies an operand into panels
   int64_t most_packed_bytes = int64_t{1} << 28;  // bytes of the copy
   bool operator==(const PanelTuning&) const = default;

@@ -96,6 +96,8 @@ void VisitFields(Self& x, Visitor&& v) {
   v("most_rows_products", x.most_rows_products, kCountRange);
   v("least_idle", x.least_idle, FieldRange{1, 1024});
   v("most_block_rows", x.most_block_rows, FieldRange{1, 16});
+  v("turn_products", x.turn_products, kCountRange);
+  v("turn_least_products", x.turn_least_products, kCountRange);
   v("pack_local", x.pack_local, kLocalRange);
   v("most_packed_bytes", x.most_packed_bytes, kCountRange);
 }

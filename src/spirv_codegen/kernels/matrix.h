@@ -163,6 +163,8 @@ struct PanelOptions {
   bool lanes_over_blocks = false;
   int packed_binding = -1;
   bool chained = false;  // sums in chains (wide_sum.h), which need three times the registers between them
+  // Of an invocation in a turn of the loop along the depth, which is 4, 8, 12 or 16 deep.
+  int64_t turn_products = 0;
 };
 Result<EmittedDispatch> EmitPanels(KernelWriter& w, const TileProblem& problem, const TileOperands& operands,
                                    const PanelOptions& options);

@@ -12,6 +12,8 @@ namespace {
 
 Value Sum(Builder& b, Value x, Value y) { return IsFloatKind(x.kind) ? b.FAdd(x, y) : b.Add(x, y); }
 
+constexpr int64_t kMostTurnDepth = 16;  // of the loop along the depth
+
 // The lanes of `x` by the four values of `y`.
 Value FourProducts(Builder& b, Value x, std::span<const Value> y) {
   auto product = [&](int i) {
@@ -70,15 +72,22 @@ class PanelProduct {
   // The sums over all segments, [block][row].
   Values SumUp(Value batch) {
     const ChainedSums sums(b_, kind_, width_, tile_ * blocks_, p_.segments * p_.depth, options_.chained);
-    const int64_t whole = p_.depth / 4 * 4;
+    const int64_t turn = TurnDepth(), whole = p_.depth / turn * turn;
     auto tail = [&](Values acc) {
-      for (int64_t k = whole; k < p_.depth; ++k) acc = Step(U(k), 1, acc);
+      int64_t k = whole;
+      for (; k + 4 <= p_.depth; k += 4) acc = Step(U(k), 4, acc);
+      for (; k < p_.depth; ++k) acc = Step(U(k), 1, acc);
       return acc;
     };
     // llvmpipe begins one turn more than there are, with no lane left, and reads an address that all lanes share even
     // so: rows of b may lie far apart, and one that is not there far outside.
-    const Value last_four = U(std::max<int64_t>(whole, 4) - 4);
-    auto four = [&](Value k, const Values& acc) { return Step(b_.Min(k, last_four), 4, acc); };
+    const Value last = U(std::max(whole, turn) - turn);
+    auto turns = [&](Value k, Values acc) {
+      const Value first = b_.Min(k, last);
+      for (int64_t i = 0; i < turn; i += 4) acc = Step(b_.Add(first, U(i)), 4, acc);
+      return acc;
+    };
+    const auto step = static_cast<uint32_t>(turn);
     const Value segments = operands_.segment_count ? operands_.segment_count(batch) : U(p_.segments);
     Values state = sums.Start();
     if (p_.segments > 1 && p_.depth <= ChainedSums::kChain) {
@@ -86,16 +95,23 @@ class PanelProduct {
       const auto together = static_cast<uint32_t>(ChainedSums::kChain / p_.depth);
       state = sums.Add(U(0), segments, 1, together, state, [&](Value segment, const Values& before) {
         Enter(segment);
-        return tail(b_.For(U(0), U(whole), U(4), before, four));
+        return tail(b_.For(U(0), U(whole), U(turn), before, turns));
       });
     } else {
       state = b_.For(U(0), segments, U(1), state, [&](Value segment, const Values& before) {
         Enter(segment);
-        const Values most = sums.Add(U(0), U(whole), 4, ChainedSums::kChain / 4, before, four);
+        const Values most = sums.Add(U(0), U(whole), step, ChainedSums::kChain / step, before, turns);
         return whole < p_.depth ? sums.Absorb(most, tail) : most;
       });
     }
     return sums.Finish(state);
+  }
+
+  // How deep a turn of the loop is: a multiple of 4.
+  int64_t TurnDepth() const {
+    const int64_t line = static_cast<int64_t>(tile_ * blocks_) * width_;
+    const int64_t wanted = std::clamp<int64_t>(options_.turn_products / line, 4, kMostTurnDepth);
+    return std::max<int64_t>(std::min(wanted, p_.depth) / 4 * 4, 4);
   }
 
   void Enter(Value segment) {

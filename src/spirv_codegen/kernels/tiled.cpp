@@ -39,13 +39,17 @@ Result<EmittedProgram> EmitInPlace(const TiledProduct& p, const PanelOptions& pa
   return out;
 }
 
+bool HasProducts(const TileProblem& p, int64_t count) {
+  return static_cast<double>(p.batch) * static_cast<double>(p.rows) * static_cast<double>(p.columns) *
+             static_cast<double>(p.depth) * static_cast<double>(p.segments) >=
+         static_cast<double>(count);
+}
+
 }  // namespace
 
 int PanelRows(const TileProblem& p, const PanelTuning& tuning) {
   constexpr int64_t kRows = 8;
-  const auto products = static_cast<double>(p.batch) * static_cast<double>(p.rows) * static_cast<double>(p.columns) *
-                        static_cast<double>(p.depth) * static_cast<double>(p.segments);
-  const bool is_large = products >= static_cast<double>(tuning.most_rows_products);
+  const bool is_large = HasProducts(p, tuning.most_rows_products);
   const int64_t most = std::min(p.rows, is_large ? tuning.most_rows : std::min(tuning.most_rows, kRows));
   // What a panel reads of the columns costs as much as so many rows.
   constexpr int64_t kRowsOfColumns = 7;
@@ -64,6 +68,7 @@ PanelOptions PanelsFor(const Target& target, const TileProblem& p) {
   const uint32_t subgroup = PanelSubgroup(target);
   out.lanes = subgroup != 0 ? subgroup : WorkgroupSize(target.profile, tuning.lanes);
   out.chained = tuning.chained_sums;
+  if (HasProducts(p, tuning.turn_least_products)) out.turn_products = tuning.turn_products;
   return out;
 }
 
