@@ -275,19 +275,61 @@ TEST(DilatedConvolutionExpander, OfTheTapsThatMeetElements) {
     for (const Instruction* i : made)
       for (const WindowDim& w : i->attr<ConvolutionAttributes>().window) EXPECT_EQ(w.base_dilation, 1) << text;
   }
-  // Strides or dilated windows beside the dilation, and dilations far beyond the window, stay.
-  for (std::string_view window : {"size=3 pad=1_1 lhs_dilate=2 stride=2", "size=3 pad=2_2 lhs_dilate=2 rhs_dilate=2",
-                                  "size=3 pad=1_1 lhs_dilate=7"}) {
-    auto module = RunOn(Format("HloModule m\nENTRY main {{ x = f32[2,5,3] parameter(0)\n k = f32[3,3,4] parameter(1)\n"
-                               " ROOT r = f32[2,{},4] convolution(x, k), window={{{}}}, dim_labels=b0f_0io->b0f }}",
-                               window.find("stride") != window.npos ? 5
-                               : window.find("=7") != window.npos   ? 29
-                                                                    : 9,
-                               window),
-                        {"dilated_convolution_expander"});
-    ASSERT_TRUE(module);
-    EXPECT_GT(Find(*module, Opcode::kConvolution)[0]->attr<ConvolutionAttributes>().window[0].base_dilation, 1);
+  // Dilations far beyond the window stay.
+  auto module = RunOn("HloModule m\nENTRY main { x = f32[2,5,3] parameter(0)\n k = f32[3,3,4] parameter(1)\n"
+                      " ROOT r = f32[2,29,4] convolution(x, k), window={size=3 pad=1_1 lhs_dilate=7},"
+                      " dim_labels=b0f_0io->b0f }",
+                      {"dilated_convolution_expander"});
+  ASSERT_TRUE(module);
+  EXPECT_GT(Find(*module, Opcode::kConvolution)[0]->attr<ConvolutionAttributes>().window[0].base_dilation, 1);
+}
+
+// Strides and dilated windows beside the dilation: a convolution for each residue of outputs that has taps, and none
+// for outputs that meet no element.
+TEST(DilatedConvolutionExpander, OfTapsAndOutputsApart) {
+  struct Case {
+    std::string_view window;
+    int64_t outputs;
+    std::size_t convolutions;
+    int64_t stride, taps_apart;
+  };
+  const Case cases[] = {
+      {"size=3 pad=1_1 lhs_dilate=2 stride=2", 5, 1, 1, 1},
+      {"size=3 pad=0_1 lhs_dilate=2 stride=2", 4, 1, 1, 1},
+      {"size=3 pad=2_2 lhs_dilate=2 stride=3", 4, 2, 3, 1},
+      {"size=3 pad=4_4 lhs_dilate=4 stride=6", 4, 2, 3, 1},
+      {"size=3 pad=2_2 lhs_dilate=2 rhs_dilate=2", 9, 1, 1, 1},
+      {"size=3 pad=1_2 lhs_dilate=2 rhs_dilate=2", 8, 1, 1, 1},
+      {"size=3 pad=-3_2 lhs_dilate=2 rhs_dilate=2", 4, 1, 1, 1},
+      {"size=3 pad=3_3 lhs_dilate=2 rhs_dilate=3", 9, 2, 1, 3},
+      {"size=2 pad=-1_4 lhs_dilate=3 rhs_dilate=2", 14, 2, 1, 2},
+      {"size=4 pad=5_6 lhs_dilate=3 rhs_dilate=2 rhs_reversal=1", 18, 3, 1, 2},
+      {"size=3 pad=6_7 lhs_dilate=4 rhs_dilate=6", 18, 2, 1, 3},
+      {"size=3 pad=3_3 lhs_dilate=2 rhs_dilate=3 stride=2", 5, 1, 1, 3},
+  };
+  for (const Case& c : cases) {
+    auto module = ExpectSame(Format("HloModule m\nENTRY main {{ x = f32[2,5,3] parameter(0)\n"
+                                    " k = f32[{},3,4] parameter(1)\n ROOT r = f32[2,{},4] convolution(x, k),"
+                                    " window={{{}}}, dim_labels=b0f_0io->b0f }}",
+                                    c.window.substr(5, 1), c.outputs, c.window),
+                             {"dilated_convolution_expander"});
+    ASSERT_TRUE(module) << c.window;
+    const auto made = Find(*module, Opcode::kConvolution);
+    EXPECT_EQ(made.size(), c.convolutions) << c.window;
+    for (const Instruction* i : made) {
+      const WindowDim& w = i->attr<ConvolutionAttributes>().window[0];
+      EXPECT_EQ(w.base_dilation, 1) << c.window;
+      EXPECT_EQ(w.stride, c.stride) << c.window;
+      EXPECT_EQ(w.window_dilation, c.taps_apart) << c.window;
+    }
   }
+  // Two dimensions, of which one has a factor in common and the other does not.
+  auto module = ExpectSame("HloModule m\nENTRY main { x = f32[2,4,5,3] parameter(0)\n k = f32[3,3,3,4] parameter(1)\n"
+                           " ROOT r = f32[2,7,9,4] convolution(x, k),"
+                           " window={size=3x3 pad=2_2x3_3 lhs_dilate=2x2 rhs_dilate=2x3}, dim_labels=b01f_01io->b01f }",
+                           {"dilated_convolution_expander"});
+  ASSERT_TRUE(module);
+  EXPECT_EQ(Find(*module, Opcode::kConvolution).size(), 2u);
 }
 
 // Only taps that meet an element are left, and what the initial value of padding does stays.
