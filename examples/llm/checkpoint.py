@@ -19,6 +19,8 @@ import numpy as np
 DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16, "I64": np.int64,
           "I32": np.int32, "I16": np.int16, "I8": np.int8, "U8": np.uint8, "U32": np.uint32, "BOOL": np.bool_,
           "F8_E4M3": ml_dtypes.float8_e4m3fn, "F8_E5M2": ml_dtypes.float8_e5m2}
+# The numbers of f4e2m1fn, by their four bits.
+F4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float32)
 NAMES = {np.dtype(dtype): name for name, dtype in DTYPES.items()}
 
 
@@ -28,22 +30,28 @@ class CheckpointError(ValueError):
 
 @dataclasses.dataclass
 class Blocks:
-    """A matrix [rows, columns] of integers with a scale for each `group` of a row, as quantised files hold it."""
-    values: np.ndarray  # int8 [rows, columns], from -8 to 7 where `bits` is 4
+    """A matrix [rows, columns] of integers with a scale for each `group` of a row, as quantised files hold it; a number is
+    (value - zero) * scale."""
+    values: np.ndarray  # int8 [rows, columns], from -8 to 7 where `bits` is 4; the four bits of F4's numbers if is_f4
     scales: np.ndarray  # float32 [rows, columns / group]
     bits: int
+    zeros: np.ndarray | None = None  # int8, as `scales`; all zero where there are none
+    is_f4: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
         return self.values.shape
 
     def __getitem__(self, rows) -> Blocks:
-        return Blocks(self.values[rows], self.scales[rows], self.bits)
+        zeros = None if self.zeros is None else self.zeros[rows]
+        return Blocks(self.values[rows], self.scales[rows], self.bits, zeros, self.is_f4)
 
     def numbers(self) -> np.ndarray:
         rows, groups = self.scales.shape
-        wide = self.values.reshape(rows, groups, -1).astype(np.float32) * self.scales[:, :, None]
-        return wide.reshape(self.values.shape)
+        wide = (F4[self.values] if self.is_f4 else self.values.astype(np.float32)).reshape(rows, groups, -1)
+        if self.zeros is not None:
+            wide -= self.zeros[:, :, None]
+        return (wide * self.scales[:, :, None]).reshape(self.values.shape)
 
 
 @dataclasses.dataclass
@@ -141,6 +149,8 @@ def open_folder(folder: pathlib.Path) -> Checkpoint:
             raise CheckpointError(f"model.safetensors.index.json names {file.name}, which is not in {folder}.")
         for name, array in read_safetensors(file).items():
             tensors[name] = lambda array=array: array
+    import quantised_tensors
+    tensors = quantised_tensors.unpacked(config.get("quantization_config") or {}, tensors)
     return Checkpoint(config, tensors, folder, None, _json(folder / "tokenizer_config.json"),
                       _json(folder / "generation_config.json"))
 

@@ -10,16 +10,19 @@ import numpy as np
 from checkpoint import CheckpointError
 
 # The families, by config.json's model_type. Gemma 3 with pictures holds the text model's configuration in text_config.
-FAMILIES = ("llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "gemma", "gemma2", "gemma3_text",
-            "gpt2")
+FAMILIES = ("llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "phi3", "smollm3", "granite",
+            "olmo2", "gpt_oss", "gemma", "gemma2", "gemma3_text", "gpt2")
 PICTURES = {"gemma3": "gemma3_text"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Rope:
-    """Rotary position embeddings: the angles that a position turns by, and what cosine and sine are multiplied by."""
+    """Rotary position embeddings: the angles that a position turns by, and what cosine and sine are multiplied by. They
+    turn the first elements of a head, two for a frequency."""
     frequencies: tuple[float, ...]
     factor: float = 1.0
+    long: tuple[float, ...] | None = None  # the frequencies of caches of more than `short_positions`
+    short_positions: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +33,7 @@ class Experts:
     inner: int            # width of each
     shares_add_up: bool   # the shares of those that are chosen are divided by their sum
     shared: int           # width of the one that every token has besides; 0: there is none
+    has_biases: bool = False  # the router and the products
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +66,14 @@ class Config:
     embedding_scale: float = 1.0
     attention_cap: float | None = None  # cap * tanh(score / cap)
     logit_cap: float | None = None
+    has_pre_norms: bool = True          # what goes into attention and the feed-forward part is normed
+    has_whole_norms: bool = False       # queries and keys are normed, all heads at once
+    has_sinks: bool = False             # a softmax of scores has one more for each head, without a value
+    residual_scale: float = 1.0         # of what attention and the feed-forward part give
+    logit_divisor: float = 1.0
+    # gate * sigmoid(slope * gate) * (1 + up), both within the limit, in place of act(gate) * up.
+    gate_limit: float | None = None
+    gate_slope: float = 1.702
 
 
 def _get(config: dict, *names: str, default=None):
@@ -111,13 +123,32 @@ def _llama3(rope: dict, plain: np.ndarray) -> Rope:
     return Rope(tuple((1 - share) * plain / factor + share * plain))
 
 
+def _longrope(rope: dict, plain: np.ndarray, positions: int) -> Rope:
+    """https://arxiv.org/abs/2402.13753: a factor for each frequency, others for texts beyond the original context."""
+    original = int(rope["original_max_position_embeddings"])
+    short, long = (np.asarray(rope[name], np.float64) for name in ("short_factor", "long_factor"))
+    if short.shape != plain.shape or long.shape != plain.shape:
+        raise CheckpointError(f"config.json's rope scaling 'longrope' has {short.size} and {long.size} factors; there are "
+                              f"{plain.size} frequencies.")
+    factor = float(rope.get("factor") or positions / original)
+    attention = rope.get("attention_factor")
+    if attention is None:
+        attention = math.sqrt(1 + math.log(factor) / math.log(original)) if factor > 1 else 1.0
+    return Rope(tuple(plain / short), float(attention), tuple(plain / long), original)
+
+
 def make_rope(rope: dict, base: float, size: int, positions: int) -> Rope:
+    share = float(rope.get("partial_rotary_factor") or 1.0)
+    if not 0 < share <= 1:
+        raise CheckpointError(f"config.json has the partial_rotary_factor {share}; it is above 0 and at most 1.")
+    size = int(size * share)
     if size % 2:
-        raise CheckpointError(f"Heads have {size} elements; rotary embeddings need an even number.")
+        raise CheckpointError(f"Heads have {size} elements to turn; rotary embeddings need an even number.")
     plain = base ** (-np.arange(0, size, 2, dtype=np.float64) / size)
     kind = rope.get("rope_type") or rope.get("type") or "default"
     try:
-        if kind == "default":
+        # Dynamic scaling begins where the positions end that the model was made for, which are those that a cache may have.
+        if kind in ("default", "dynamic"):
             return Rope(tuple(plain))
         if kind == "linear":
             return Rope(tuple(plain / float(rope["factor"])))
@@ -125,17 +156,23 @@ def make_rope(rope: dict, base: float, size: int, positions: int) -> Rope:
             return _llama3(rope, plain)
         if kind == "yarn":
             return _yarn(rope, plain, base, size, positions)
+        if kind in ("longrope", "su"):
+            return _longrope(rope, plain, positions)
         if kind == "factors":  # of a GGUF file: what each frequency is divided by
             return Rope(tuple(plain / np.asarray(rope["factors"], np.float64)))
     except KeyError as error:
         raise CheckpointError(f"config.json's rope scaling '{kind}' has no {error.args[0]}.") from None
-    raise CheckpointError(f"config.json has rope scaling '{kind}'; default, linear, llama3 and yarn are supported.")
+    raise CheckpointError(f"config.json has rope scaling '{kind}'; default, dynamic, linear, llama3, "
+                          "longrope and yarn are supported.")
 
 
 def _ropes(config: dict, size: int, positions: int, family: str) -> dict[str, Rope]:
     """For layers with full attention and with a sliding window."""
-    given = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    given = dict(config.get("rope_parameters") or config.get("rope_scaling") or {})
     base = config.get("rope_theta") or 10000.0
+    for name in ("partial_rotary_factor", "original_max_position_embeddings"):  # Phi 3 has them beside it
+        if config.get(name) is not None:
+            given.setdefault(name, config[name])
     if "full_attention" in given or "sliding_attention" in given:  # for each kind of layer, as transformers 5 writes it
         out = {}
         for kind in ("full_attention", "sliding_attention"):
@@ -155,6 +192,8 @@ def _kinds(config: dict, count: int, family: str) -> list[str]:
     if not window or not config.get("use_sliding_window", not family.startswith("qwen")):
         return ["full_attention"] * count
     kinds = config.get("layer_types")
+    if family == "gpt_oss" and kinds is None:
+        kinds = ["full_attention" if i % 2 else "sliding_attention" for i in range(count)]
     if kinds is not None:
         if len(kinds) != count or any(k not in ("full_attention", "sliding_attention") for k in kinds):
             raise CheckpointError(f"config.json's layer_types are {kinds}; it needs {count} of 'full_attention' and "
@@ -172,11 +211,26 @@ def _kinds(config: dict, count: int, family: str) -> list[str]:
     return ["full_attention" if f else "sliding_attention" for f in full]
 
 
+def _turns(config: dict, count: int, family: str) -> list[bool]:
+    """Of each layer: whether it has rotary embeddings."""
+    if family != "smollm3":
+        return [True] * count
+    every = config.get("no_rope_layer_interval") or 4
+    given = config.get("no_rope_layers") or [(i + 1) % every != 0 for i in range(count)]  # 1: it has them
+    if len(given) != count:
+        raise CheckpointError(f"config.json has no_rope_layers of {len(given)} layers; there are {count}.")
+    return [bool(g) for g in given]
+
+
 def _experts(config: dict, count: int, family: str) -> list[Experts | None]:
     """Of each layer."""
     if family == "mixtral":
         one = Experts(_positive(config, "num_local_experts", default=8), _positive(config, "num_experts_per_tok", default=2),
                       _positive(config, "intermediate_size"), True, 0)
+        every, dense = 1, ()
+    elif family == "gpt_oss":
+        one = Experts(_positive(config, "num_local_experts", "num_experts"), _positive(config, "num_experts_per_tok"),
+                      _positive(config, "intermediate_size"), True, 0, True)
         every, dense = 1, ()
     elif family in ("qwen2_moe", "qwen3_moe"):
         shared = _positive(config, "shared_expert_intermediate_size") if family == "qwen2_moe" else 0
@@ -218,9 +272,6 @@ def read_config(config: dict) -> Config:
         config = {**config.get("text_config", {}), "model_type": family}
     if family not in FAMILIES:
         raise CheckpointError(f"config.json has model_type {family!r}; {', '.join(FAMILIES)} and gemma3 are supported.")
-    if config.get("quantization_config"):
-        method = config["quantization_config"].get("quant_method")
-        raise CheckpointError(f"The checkpoint is quantised by '{method}'; take the one with plain weights, or a GGUF file.")
     if family == "gpt2":
         return _gpt2(config)
     gemma = family.startswith("gemma")
@@ -233,17 +284,29 @@ def read_config(config: dict) -> Config:
     count = _positive(config, "num_hidden_layers")
     ropes = _ropes(config, size, positions, family)
     window = config.get("sliding_window")
-    layers = tuple(Layer(ropes[kind], window if kind == "sliding_attention" else None, experts)
-                   for kind, experts in zip(_kinds(config, count, family), _experts(config, count, family), strict=True))
+    layers = tuple(Layer(ropes[kind] if turns else None, window if kind == "sliding_attention" else None, experts)
+                   for kind, turns, experts in zip(_kinds(config, count, family), _turns(config, count, family),
+                                                   _experts(config, count, family), strict=True))
     scale = size ** -0.5
     if family in ("gemma2", "gemma3_text"):
         scale = float(_get(config, "query_pre_attn_scalar", default=256)) ** -0.5
     activation = "gelu_tanh" if gemma and not config.get("hidden_activation") else activation_of(
         config, "hidden_activation" if gemma else "hidden_act")
-    return Config(family, _positive(config, "vocab_size"), width, _positive(config, "intermediate_size"), heads, kv_heads,
+    plain = Config(family, _positive(config, "vocab_size"), width, _positive(config, "intermediate_size"), heads, kv_heads,
                   size, positions, layers, activation, True, "rms", float(_get(config, "rms_norm_eps", default=1e-6)),
                   1.0 if gemma else 0.0, scale, bool(config.get("tie_word_embeddings", gemma)),
                   family in ("qwen3", "qwen3_moe", "gemma3_text"), family in ("gemma2", "gemma3_text"),
                   math.sqrt(width) if gemma else 1.0,
                   config.get("attn_logit_softcapping") if family in ("gemma2", "gemma3_text") else None,
                   config.get("final_logit_softcapping") if family in ("gemma2", "gemma3_text") else None)
+    if family == "granite":
+        return dataclasses.replace(plain, embedding_scale=float(config.get("embedding_multiplier", 1.0)),
+                                   attention_scale=float(config.get("attention_multiplier", 1.0)),
+                                   residual_scale=float(config.get("residual_multiplier", 1.0)),
+                                   logit_divisor=float(config.get("logits_scaling", 1.0)))
+    if family == "olmo2":
+        return dataclasses.replace(plain, has_pre_norms=False, has_post_norms=True, has_whole_norms=True)
+    if family == "gpt_oss":
+        return dataclasses.replace(plain, has_sinks=True, gate_limit=float(config.get("swiglu_limit", 7.0)),
+                                   gate_slope=float(config.get("swiglu_alpha", 1.702)))
+    return plain

@@ -28,13 +28,19 @@ def weight(p: Weights, name: str, dtype) -> tuple[jax.Array, jax.Array | None]:
         if scale.ndim == values.ndim - 1:
             return values.astype(dtype), scale
     else:
-        packed = p[name + ".int4"]
-        halves = [(packed & 15).astype(jnp.int8) - 8, (packed >> 4).astype(jnp.int8) - 8]
+        if name + ".f4" in p:
+            packed = p[name + ".f4"]
+            halves = jnp.moveaxis(lax.bitcast_convert_type(packed, jnp.float4_e2m1fn).astype(dtype), -1, -2)
+        else:
+            packed = p[name + ".int4"]
+            halves = jnp.stack([(packed & 15).astype(jnp.int8) - 8, (packed >> 4).astype(jnp.int8) - 8], -2)
         *first, pairs, columns = packed.shape
-        values = jnp.stack(halves, -2).reshape(*first, 2 * pairs, columns)
+        values = halves.reshape(*first, 2 * pairs, columns)
     *first, rows, columns = values.shape
     count = scale.shape[-2]
     groups = values.astype(dtype).reshape(*first, count, rows // count, columns)
+    if name + ".zero" in p:
+        groups = groups - p[name + ".zero"].astype(dtype)[..., None, :]
     return (groups * scale.astype(dtype)[..., None, :]).reshape(values.shape), None
 
 
@@ -69,17 +75,36 @@ def norm(p: Weights, name: str, x: jax.Array, config: Config) -> jax.Array:
 
 
 def rotate(x: jax.Array, turn: tuple[jax.Array, jax.Array]) -> jax.Array:
-    """[tokens, heads, size]: its halves are the two coordinates of size / 2 points, each turned by its angle."""
+    """[tokens, heads, size]: as many of the first elements as there are coordinates of points, whose angles `turn` has,
+    are turned: their halves are the two coordinates."""
     cos, sin = turn
-    a, b = jnp.split(x.astype(F32), 2, -1)
-    return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], -1).astype(x.dtype)
+    count = cos.shape[-1]
+    wide = x.astype(F32)
+    a, b = wide[..., :count], wide[..., count:2 * count]
+    return jnp.concatenate([a * cos - b * sin, b * cos + a * sin, wide[..., 2 * count:]], -1).astype(x.dtype)
+
+
+def scaled(x: jax.Array, factor: float) -> jax.Array:
+    return x if factor == 1.0 else x * jnp.asarray(factor, x.dtype)
 
 
 def capped(x: jax.Array, cap: float | None) -> jax.Array:
     return x if cap is None else cap * jnp.tanh(x / cap)
 
 
-def attention(config: Config, layer: Layer, q: jax.Array, k: jax.Array, v: jax.Array, at: jax.Array) -> jax.Array:
+def softmax(scores: jax.Array, sinks: jax.Array | None) -> jax.Array:
+    """Along the last dimension of [heads of keys, heads for each, tokens, positions]; `sinks` is one more score for each head,
+    of which the share is lost."""
+    if sinks is None:
+        return jax.nn.softmax(scores, axis=-1)
+    sinks = sinks.astype(F32).reshape(*scores.shape[:2], 1, 1)
+    largest = jnp.maximum(jnp.max(scores, -1, keepdims=True), sinks)
+    powers = jnp.exp(scores - largest)
+    return powers / (jnp.sum(powers, -1, keepdims=True) + jnp.exp(sinks - largest))
+
+
+def attention(config: Config, layer: Layer, q: jax.Array, k: jax.Array, v: jax.Array, at: jax.Array,
+              sinks: jax.Array | None = None) -> jax.Array:
     """q is [tokens, heads, size], k and v are caches; token t is at position at[t]."""
     tokens, heads, size = q.shape
     positions, kv_heads, _ = k.shape
@@ -90,7 +115,7 @@ def attention(config: Config, layer: Layer, q: jax.Array, k: jax.Array, v: jax.A
     seen = back >= 0
     if layer.window is not None and layer.window < positions:
         seen &= back < layer.window
-    shares = jax.nn.softmax(jnp.where(seen[None, None], scores, jnp.finfo(F32).min), axis=-1).astype(q.dtype)
+    shares = softmax(jnp.where(seen[None, None], scores, jnp.finfo(F32).min), sinks).astype(q.dtype)
     return jnp.einsum("kgts,skd->tkgd", shares, v).reshape(tokens, heads * size)
 
 
@@ -98,26 +123,36 @@ ACTIVATIONS = {"silu": jax.nn.silu, "relu": jax.nn.relu, "gelu_tanh": lambda a: 
                "gelu": lambda a: jax.nn.gelu(a, approximate=False)}
 
 
+def gated(gate_up: jax.Array, config: Config) -> jax.Array:
+    gate, up = jnp.split(gate_up, 2, -1)
+    if config.gate_limit is None:
+        return ACTIVATIONS[config.activation](gate) * up
+    gate, up = jnp.minimum(gate, config.gate_limit), jnp.clip(up, -config.gate_limit, config.gate_limit)
+    return gate * jax.nn.sigmoid(gate * config.gate_slope) * (up + 1)
+
+
 def inner(p: Weights, name: str, x: jax.Array, config: Config) -> jax.Array:
     """The feed-forward part."""
-    act = ACTIVATIONS[config.activation]
     if not config.is_gated:
-        return product(p, name + "down", act(product(p, name + "up", x)))
-    gate, up = jnp.split(product(p, name + "gate_up", x), 2, -1)
-    return product(p, name + "down", act(gate) * up)
+        return product(p, name + "down", ACTIVATIONS[config.activation](product(p, name + "up", x)))
+    return product(p, name + "down", gated(product(p, name + "gate_up", x), config))
 
 
 def product_by_expert(p: Weights, name: str, x: jax.Array, expert: jax.Array, sizes: jax.Array) -> jax.Array:
     """Row r of x times the matrix of expert[r], summed in float32; the rows lie by expert, sizes[e] of each."""
     w, scale = weight(p, name, x.dtype)
     y = lax.ragged_dot(x, w, sizes, preferred_element_type=F32)
-    return y if scale is None else y * scale[expert]
+    if scale is not None:
+        y = y * scale[expert]
+    return y + p[name + ".bias"][expert] if name + ".bias" in p else y
 
 
 def mixture(p: Weights, name: str, x: jax.Array, config: Config, experts: Experts) -> jax.Array:
     """The feed-forward parts of the experts that a router chooses for each token."""
     tokens, chosen = x.shape[0], experts.chosen
     logits = jnp.matmul(x.astype(F32), p[name + "router"].astype(F32))
+    if experts.has_biases:
+        logits = logits + p[name + "router.bias"]
     share, which = lax.top_k(jax.nn.softmax(logits, -1), chosen)
     if experts.shares_add_up:
         share = share / jnp.sum(share, -1, keepdims=True)
@@ -126,8 +161,7 @@ def mixture(p: Weights, name: str, x: jax.Array, config: Config, experts: Expert
     expert, token = which.reshape(-1)[order], order // chosen
     sizes = jnp.bincount(expert, length=experts.count).astype(jnp.int32)
     gate_up = product_by_expert(p, name + "experts.gate_up", x[token], expert, sizes).astype(x.dtype)
-    gate, up = jnp.split(gate_up, 2, -1)
-    rows = product_by_expert(p, name + "experts.down", ACTIVATIONS[config.activation](gate) * up, expert, sizes)
+    rows = product_by_expert(p, name + "experts.down", gated(gate_up, config), expert, sizes)
     rows = rows * share.reshape(-1)[order][:, None]
     y = jnp.zeros((tokens, config.width), F32).at[token].add(rows)
     if experts.shared:
@@ -138,8 +172,10 @@ def mixture(p: Weights, name: str, x: jax.Array, config: Config, experts: Expert
 
 def block(p: Weights, name: str, x: jax.Array, config: Config, layer: Layer, turn, keys, values, position, at):
     tokens, size = x.shape[0], config.head_size
-    qkv = product(p, name + "qkv", norm(p, name + "attention_norm", x, config))
+    qkv = product(p, name + "qkv", norm(p, name + "attention_norm", x, config) if config.has_pre_norms else x)
     q, k, v = jnp.split(qkv, [config.heads * size, (config.heads + config.kv_heads) * size], -1)
+    if config.has_whole_norms:
+        q, k = norm(p, name + "q_norm", q, config), norm(p, name + "k_norm", k, config)
     q, k, v = q.reshape(tokens, -1, size), k.reshape(tokens, -1, size), v.reshape(tokens, -1, size)
     if config.has_head_norms:
         q, k = norm(p, name + "q_norm", q, config), norm(p, name + "k_norm", k, config)
@@ -148,29 +184,29 @@ def block(p: Weights, name: str, x: jax.Array, config: Config, layer: Layer, tur
     zero = jnp.int32(0)
     keys = lax.dynamic_update_slice(keys, k.astype(keys.dtype), (position, zero, zero))
     values = lax.dynamic_update_slice(values, v.astype(values.dtype), (position, zero, zero))
-    y = attention(config, layer, q, keys.astype(q.dtype), values.astype(q.dtype), at)
+    y = attention(config, layer, q, keys.astype(q.dtype), values.astype(q.dtype), at, p.get(name + "sinks"))
     y = product(p, name + "out", y)
     if config.has_post_norms:
         y = norm(p, name + "attention_post_norm", y, config)
-    x = x + y
-    y = norm(p, name + "inner_norm", x, config)
+    x = x + scaled(y, config.residual_scale)
+    y = norm(p, name + "inner_norm", x, config) if config.has_pre_norms else x
     y = inner(p, name, y, config) if layer.experts is None else mixture(p, name, y, config, layer.experts)
     if config.has_post_norms:
         y = norm(p, name + "inner_post_norm", y, config)
-    return x + y, keys, values
+    return x + scaled(y, config.residual_scale), keys, values
 
 
 def forward(config: Config, dtype, p: Weights, cache: list[jax.Array], tokens: jax.Array, position: jax.Array):
     """What the last block gives for tokens at `position` and after it, normed: [tokens, width]; and the caches."""
     at = position + jnp.arange(tokens.shape[0], dtype=jnp.int32)
     x = rows(p, "embedding", tokens, dtype)
-    if config.embedding_scale != 1.0:
-        x = x * jnp.asarray(config.embedding_scale, dtype)
+    x = scaled(x, config.embedding_scale)
     if config.family == "gpt2":
         x = x + rows(p, "positions", at, dtype)
     turns: dict = {None: None}
     for rope in {layer.rope for layer in config.layers} - {None}:
-        angles = at.astype(F32)[:, None] * np.asarray(rope.frequencies, np.float32)
+        is_long = rope.long is not None and cache[0].shape[0] > rope.short_positions
+        angles = at.astype(F32)[:, None] * np.asarray(rope.long if is_long else rope.frequencies, np.float32)
         turns[rope] = (jnp.cos(angles)[:, None] * rope.factor, jnp.sin(angles)[:, None] * rope.factor)
     cache = list(cache)
     for i, layer in enumerate(config.layers):
@@ -188,6 +224,8 @@ def logits_of(config: Config, p: Weights, x: jax.Array) -> jax.Array:
         out = lax.dot_general(x, table.astype(x.dtype), (((1,), (1,)), ((), ())), preferred_element_type=F32)
         if "embedding" not in p:
             out = out * p["embedding.scale"]
+    if config.logit_divisor != 1.0:
+        out = out / config.logit_divisor
     return capped(out, config.logit_cap)
 
 

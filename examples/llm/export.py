@@ -4,8 +4,8 @@
 
     export.py CHECKPOINT OUT [--weights int4] [--context 2048] ...
 
-CHECKPOINT is a folder with config.json and *.safetensors, or a GGUF file, of the Llama, Mistral, Qwen, Gemma and GPT-2
-families. OUT becomes a folder that generate.py and generate.cpp run:
+CHECKPOINT is a folder with config.json and *.safetensors, or a GGUF file, of the families that docs/llm.md lists, also
+quantised by GPTQ, AWQ or compressed-tensors. OUT becomes a folder that generate.py and generate.cpp run:
 
     model.json            which file is what: inputs and outputs of the programs by name, shapes, tokens, chat
     prefill_N.mlirbc      N tokens into the caches

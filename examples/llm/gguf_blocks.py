@@ -130,9 +130,8 @@ def _q6_k(raw: np.ndarray, shape) -> np.ndarray:
     return (q.reshape(-1, 16, 16) * scales[:, :, None]).astype(np.float32).reshape(shape)
 
 
-# The sixteen values of IQ4_NL and IQ4_XS, and twice those of f4e2m1.
+# The sixteen values of IQ4_NL and IQ4_XS.
 IQ4 = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.float32)
-FP4 = np.array([0, 1, 2, 3, 4, 6, 8, 12, -0.0, -1, -2, -3, -4, -6, -8, -12], np.float32)
 
 
 def _iq4_nl(raw: np.ndarray, shape) -> np.ndarray:
@@ -151,11 +150,12 @@ def _iq4_xs(raw: np.ndarray, shape) -> np.ndarray:
     return (q * scales[:, :, None]).reshape(shape)
 
 
-def _mxfp4(raw: np.ndarray, shape) -> np.ndarray:
-    """32: a power of two (f8e8m0), 16 bytes of nibbles, which are f4e2m1."""
-    block = raw.reshape(-1, 17)
-    scale = np.ldexp(np.float32(1), block[:, 0:1].astype(np.int32) - 128)  # half of it, as the values are doubled
-    return (scale * FP4[_nibbles(block[:, 1:])]).astype(np.float32).reshape(shape)
+def _mxfp4(raw: np.ndarray, shape) -> Blocks:
+    """32: a power of two (f8e8m0), 16 bytes of nibbles, which are f4e2m1fn."""
+    rows, columns = shape
+    block = raw.reshape(rows, -1, 17)
+    values = _nibbles(block[:, :, 1:]).astype(np.int8).reshape(rows, columns)
+    return Blocks(values, np.ldexp(np.float32(1), block[:, :, 0].astype(np.int32) - 127), 4, is_f4=True)
 
 
 def _plain(dtype):

@@ -9,6 +9,11 @@ A product x @ w has one of these forms, by what lies in the file under its name:
   NAME.int4   [in / 2, out], uint8: byte r of a column holds rows 2r (low nibble) and 2r + 1 (high), each plus 8;
               NAME.scale [in / 32, out]
 
+  NAME.f4     [in / 2, out], uint8: pairs as int4's, of the bits of f4e2m1fn; NAME.scale [in / 32, out]
+
+Where the checkpoint has its own groups, these are as long as it has them, and NAME.zero, int8 like the scales, is taken from
+the integers before they are scaled, if there are zero points.
+
 The matrices of a layer's experts have one more dimension in front, the experts, in the array and in the scales. What a router
 multiplies with stays in floats.
 
@@ -43,10 +48,10 @@ def quantise(w: np.ndarray, bits: int, group: int, kept: np.dtype = np.dtype(np.
     return Blocks(values.reshape(rows, columns), scales[..., 0], bits)
 
 
-def pack(values: np.ndarray) -> np.ndarray:
-    """int8 [in, out] from -8 to 7: two rows to a byte."""
-    shifted = (values + 8).astype(np.uint8)
-    return shifted[0::2] | (shifted[1::2] << 4)
+def pack(nibbles: np.ndarray) -> np.ndarray:
+    """[in, out] from 0 to 15: two rows to a byte."""
+    nibbles = nibbles.astype(np.uint8)
+    return nibbles[0::2] | (nibbles[1::2] << 4)
 
 
 class Writer:
@@ -101,11 +106,15 @@ class Writer:
 
     def blocks(self, name: str, w: Blocks) -> None:
         values = np.ascontiguousarray(w.values.T)
-        if w.bits == 4:
-            self.arrays[name + ".int4"] = pack(values)
+        if w.is_f4:
+            self.arrays[name + ".f4"] = pack(values)
+        elif w.bits == 4:
+            self.arrays[name + ".int4"] = pack(values + 8)
         else:
             self.arrays[name + ".int8"] = values
         self.arrays[name + ".scale"] = np.ascontiguousarray(w.scales.T.astype(self.scales))
+        if w.zeros is not None:
+            self.arrays[name + ".zero"] = np.ascontiguousarray(w.zeros.T)
 
     def rows(self, name: str, table: np.ndarray | Blocks) -> None:
         """A table of which rows are read: embeddings, and positions."""
@@ -119,8 +128,13 @@ class Writer:
 
 def _joined(parts: list) -> np.ndarray | Blocks:
     """One matrix of several that take the same input; as floats where they are quantised in different ways."""
-    if all(isinstance(p, Blocks) for p in parts) and len({(p.bits, p.scales.shape[1]) for p in parts}) == 1:
-        return Blocks(np.concatenate([p.values for p in parts]), np.concatenate([p.scales for p in parts]), parts[0].bits)
+    if all(isinstance(p, Blocks) for p in parts) and len({(p.bits, p.scales.shape[1], p.is_f4)
+                                                              for p in parts}) == 1:
+        zeros = None
+        if any(p.zeros is not None for p in parts):
+            zeros = np.concatenate([np.zeros(p.scales.shape, np.int8) if p.zeros is None else p.zeros for p in parts])
+        return Blocks(np.concatenate([p.values for p in parts]), np.concatenate([p.scales for p in parts]), parts[0].bits,
+                      zeros, parts[0].is_f4)
     wide = [p.numbers() if isinstance(p, Blocks) else p for p in parts]
     return np.concatenate([np.asarray(p, np.float32) for p in wide] if len({p.dtype for p in wide}) > 1 else wide)
 
@@ -188,36 +202,73 @@ def _experts(t: _Tensors, config: Config, experts: Experts, source: str, name: s
         out.vector(name + "shared_gate", t.vector(at + "shared_expert_gate.weight", 1, d).T)
 
 
-def _llama_layer(t: _Tensors, config: Config, layer: Layer, source: str, name: str, out: Writer) -> None:
-    """Of Llama and all families that have its names."""
-    d, inner, size = config.width, config.inner, config.head_size
-    q, kv = config.heads * size, config.kv_heads * size
-    parts = [("q_proj", q), ("k_proj", kv), ("v_proj", kv)]
-    out.product(name + "qkv", _joined([t.matrix(f"{source}self_attn.{p}.weight", n, d) for p, n in parts]))
-    if t.has(source + "self_attn.q_proj.bias"):
-        out.vector(name + "qkv.bias", np.concatenate([t.vector(f"{source}self_attn.{p}.bias", n) for p, n in parts]))
-    out.product(name + "out", t.matrix(source + "self_attn.o_proj.weight", d, q))
-    if layer.experts is None:
+def _gpt_oss_experts(t: _Tensors, config: Config, experts: Experts, source: str, name: str, out: Writer) -> None:
+    """The rows of gate and up lie in turns. Plain matrices are [experts, in, out], packed ones an expert each, [out, in]."""
+    d, inner, at = config.width, experts.inner, source + "mlp."
+    out.vector(name + "router", t.vector(at + "router.weight", experts.count, d).T)
+    out.vector(name + "router.bias", t.vector(at + "router.bias", experts.count))
+    apart = np.concatenate([np.arange(0, 2 * inner, 2), np.arange(1, 2 * inner, 2)])
+    for ours, theirs, columns, rows, order in (("gate_up", "gate_up_proj", d, 2 * inner, apart),
+                                               ("down", "down_proj", inner, d, np.arange(d))):
+        source_name = f"{at}experts.{theirs}"
+        if t.has(source_name + ".0"):
+            parts = [t.matrix(f"{source_name}.{e}", rows, columns) for e in range(experts.count)]
+        else:
+            parts = [w.T for w in t.matrix(source_name, experts.count, columns, rows)]
+        out.experts(f"{name}experts.{ours}", [w[order] for w in parts])
+        out.vector(f"{name}experts.{ours}.bias", t.vector(source_name + "_bias", experts.count, rows)[:, order])
+
+
+def _inner(t: _Tensors, config: Config, source: str, name: str, out: Writer) -> None:
+    """The one feed-forward part."""
+    d, inner = config.width, config.inner
+    if config.family == "phi3":
+        out.product(name + "gate_up", t.matrix(source + "mlp.gate_up_proj.weight", 2 * inner, d))
+        out.product(name + "down", t.matrix(source + "mlp.down_proj.weight", d, inner))
+    else:
         gate_up, down = _gated(t, source + "mlp.", inner, d, ("gate_proj", "up_proj", "down_proj"))
         out.product(name + "gate_up", gate_up)
         out.product(name + "down", down)
-    else:
-        _experts(t, config, layer.experts, source, name, out)
     if t.has(source + "mlp.gate_proj.bias"):
         out.vector(name + "gate_up.bias", np.concatenate([t.vector(f"{source}mlp.{p}.bias", inner)
                                                           for p in ("gate_proj", "up_proj")]))
+
+
+def _attention(t: _Tensors, config: Config, source: str, name: str, out: Writer) -> None:
+    size = config.head_size
+    q, kv = config.heads * size, config.kv_heads * size
+    parts = [("q_proj", q), ("k_proj", kv), ("v_proj", kv)]
+    if config.family == "phi3":
+        parts = [("qkv_proj", q + 2 * kv)]
+    out.product(name + "qkv", _joined([t.matrix(f"{source}self_attn.{p}.weight", n, config.width) for p, n in parts]))
+    if t.has(f"{source}self_attn.{parts[0][0]}.bias"):
+        out.vector(name + "qkv.bias", np.concatenate([t.vector(f"{source}self_attn.{p}.bias", n) for p, n in parts]))
+    out.product(name + "out", t.matrix(source + "self_attn.o_proj.weight", config.width, q))
+    if config.has_head_norms or config.has_whole_norms:
+        for part, count in (("q", q), ("k", kv)):
+            out.vector(f"{name}{part}_norm", t.vector(f"{source}self_attn.{part}_norm.weight",
+                                                      count if config.has_whole_norms else size))
+    if config.has_sinks:
+        out.vector(name + "sinks", t.vector(source + "self_attn.sinks", config.heads))
+
+
+def _llama_layer(t: _Tensors, config: Config, layer: Layer, source: str, name: str, out: Writer) -> None:
+    """Of Llama and all families that have its names."""
+    _attention(t, config, source, name, out)
+    if layer.experts is None:
+        _inner(t, config, source, name, out)
+    else:
+        (_gpt_oss_experts if config.family == "gpt_oss" else _experts)(t, config, layer.experts, source, name, out)
     for ours, theirs in (("out", "self_attn.o_proj"), ("down", "mlp.down_proj")):
         if t.has(f"{source}{theirs}.bias"):
-            out.vector(f"{name}{ours}.bias", t.vector(f"{source}{theirs}.bias", d))
+            out.vector(f"{name}{ours}.bias", t.vector(f"{source}{theirs}.bias", config.width))
     norms = {"attention_norm": "input_layernorm", "inner_norm": "post_attention_layernorm"}
     if config.has_post_norms:
         norms = {"attention_norm": "input_layernorm", "attention_post_norm": "post_attention_layernorm",
                  "inner_norm": "pre_feedforward_layernorm", "inner_post_norm": "post_feedforward_layernorm"}
     for ours, theirs in norms.items():
-        out.vector(name + ours, t.vector(f"{source}{theirs}.weight", d))
-    if config.has_head_norms:
-        for ours, theirs in (("q_norm", "self_attn.q_norm"), ("k_norm", "self_attn.k_norm")):
-            out.vector(name + ours, t.vector(f"{source}{theirs}.weight", size))
+        if config.has_pre_norms or ours.endswith("post_norm"):
+            out.vector(name + ours, t.vector(f"{source}{theirs}.weight", config.width))
 
 
 def _gpt2_layer(t: _Tensors, config: Config, _: Layer, source: str, name: str, out: Writer) -> None:

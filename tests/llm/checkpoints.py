@@ -19,6 +19,9 @@ LLAMA3_ROPE = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "hi
                "original_max_position_embeddings": 32}
 GEMMA = {**LLAMA, "hidden_activation": "gelu_pytorch_tanh", "head_dim": 32, "rms_norm_eps": 1e-6, "tie_word_embeddings": True}
 del GEMMA["hidden_act"]
+PHI3 = {**LLAMA, "model_type": "phi3", "architectures": ["Phi3ForCausalLM"], "pad_token_id": 2,
+        "rope_scaling": {"type": "longrope", "short_factor": [1.0, 1.05, 1.1, 1.2, 1.3, 1.5],
+                         "long_factor": [1.0, 1.5, 2.0, 2.5, 3.0, 4.0]}}
 MODELS = {
     "llama2": {**LLAMA, "num_key_value_heads": 4},
     "llama3": {**LLAMA, "rope_theta": 500000.0, "rope_scaling": LLAMA3_ROPE, "tie_word_embeddings": True, "head_dim": 32},
@@ -41,6 +44,24 @@ MODELS = {
                   "num_hidden_layers": 3, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64,
                   "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": [1], "attention_bias": False,
                   "use_sliding_window": False},
+    "phi3": {**PHI3, "partial_rotary_factor": 0.75, "sliding_window": 16, "original_max_position_embeddings": 64},
+    # All texts of the tests are beyond the original context.
+    "phi3_long": {**PHI3, "max_position_embeddings": 64, "partial_rotary_factor": 0.75, "sliding_window": None,
+                  "original_max_position_embeddings": 16},
+    "phi3_mini": {**PHI3, "num_key_value_heads": 4, "rope_scaling": None, "sliding_window": 8},
+    "smollm3": {**LLAMA, "model_type": "smollm3", "architectures": ["SmolLM3ForCausalLM"], "num_hidden_layers": 4,
+                "no_rope_layer_interval": 2, "no_rope_layers": [1, 0, 1, 0], "pad_token_id": 2, "use_sliding_window": False,
+                "tie_word_embeddings": True},
+    "granite": {**LLAMA, "model_type": "granite", "architectures": ["GraniteForCausalLM"], "embedding_multiplier": 12.0,
+                "attention_multiplier": 0.3, "residual_multiplier": 0.22, "logits_scaling": 4.0, "pad_token_id": 2,
+                "attention_bias": False, "mlp_bias": False},
+    "olmo2": {**LLAMA, "model_type": "olmo2", "architectures": ["Olmo2ForCausalLM"], "pad_token_id": 2,
+              "attention_bias": False, "rope_theta": 500000.0},
+    "gpt_oss": {**LLAMA, "model_type": "gpt_oss", "architectures": ["GptOssForCausalLM"], "num_local_experts": 4,
+                "num_experts_per_tok": 2, "head_dim": 16, "sliding_window": 8, "attention_bias": True, "pad_token_id": 2,
+                "layer_types": ["sliding_attention", "full_attention"], "swiglu_limit": 2.0, "rope_theta": 150000,
+                "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False,
+                                 "original_max_position_embeddings": 32}},
     "gemma": {**GEMMA, "model_type": "gemma", "architectures": ["GemmaForCausalLM"], "num_key_value_heads": 1},
     "gemma2": {**GEMMA, "model_type": "gemma2", "architectures": ["Gemma2ForCausalLM"], "sliding_window": 8,
                "query_pre_attn_scalar": 24, "attn_logit_softcapping": 5.0, "final_logit_softcapping": 3.0},
@@ -81,9 +102,10 @@ def llama_tensors(name, c):
     out["model.embed_tokens.weight"] = numbers(f"{name}/embed", (c["vocab_size"], d),
                                                0.05 if c["tie_word_embeddings"] else 1.0)  # else a token repeats itself
     qkv = c["model_type"] in ("qwen2", "qwen2_moe") or c.get("attention_bias", False)
+    phi3, olmo2 = c["model_type"] == "phi3", c["model_type"] == "olmo2"
     for i in range(c["num_hidden_layers"]):
         at = f"model.layers.{i}."
-        for part, rows in (("q_proj", q), ("k_proj", kv), ("v_proj", kv)):
+        for part, rows in (("qkv_proj", q + 2 * kv),) if phi3 else (("q_proj", q), ("k_proj", kv), ("v_proj", kv)):
             matrix(f"{at}self_attn.{part}", rows, d, qkv)
         matrix(at + "self_attn.o_proj", d, q, c.get("attention_bias", False))
         if c["model_type"] == "mixtral":
@@ -91,6 +113,14 @@ def llama_tensors(name, c):
             for e in range(c["num_local_experts"]):
                 for part, rows, columns in (("w1", inner, d), ("w3", inner, d), ("w2", d, inner)):
                     matrix(f"{at}block_sparse_moe.experts.{e}.{part}", rows, columns)
+        elif c["model_type"] == "gpt_oss":
+            count = c["num_local_experts"]
+            matrix(at + "mlp.router", count, d, True)
+            for part, columns, rows in (("gate_up_proj", d, 2 * inner), ("down_proj", inner, d)):
+                key = f"{at}mlp.experts.{part}"
+                out[key] = numbers(f"{name}/{key}", (count, columns, rows), 1.5 * columns ** -0.5)
+                out[key + "_bias"] = numbers(f"{name}/{key}_bias", (count, rows), 0.2)
+            out[at + "self_attn.sinks"] = numbers(f"{name}/{at}sinks", (c["num_attention_heads"],), 1.0)
         elif is_mixture(c, i):
             matrix(at + "mlp.gate", c["num_experts"], d)
             gated = [(f"experts.{e}.", c["moe_intermediate_size"]) for e in range(c["num_experts"])]
@@ -102,14 +132,19 @@ def llama_tensors(name, c):
                 matrix(f"{at}mlp.{which}up_proj", width, d)
                 matrix(f"{at}mlp.{which}down_proj", d, width)
         else:
-            for part in ("gate_proj", "up_proj"):
-                matrix(f"{at}mlp.{part}", inner, d, c.get("mlp_bias", False))
+            for part, rows in (("gate_up_proj", 2 * inner),) if phi3 else (("gate_proj", inner), ("up_proj", inner)):
+                matrix(f"{at}mlp.{part}", rows, d, c.get("mlp_bias", False))
             matrix(at + "mlp.down_proj", d, inner, c.get("mlp_bias", False))
-        norm(at + "input_layernorm", d)
+        if not olmo2:
+            norm(at + "input_layernorm", d)
         norm(at + "post_attention_layernorm", d)
         if post:
             norm(at + "pre_feedforward_layernorm", d)
+        if post or olmo2:
             norm(at + "post_feedforward_layernorm", d)
+        if olmo2:
+            norm(at + "self_attn.q_norm", q)
+            norm(at + "self_attn.k_norm", kv)
         if c["model_type"] in ("qwen3", "qwen3_moe", "gemma3_text"):
             norm(at + "self_attn.q_norm", size)
             norm(at + "self_attn.k_norm", size)
@@ -148,7 +183,8 @@ def tensors_of(name):
     return gpt2_tensors(name, config) if config["model_type"] == "gpt2" else llama_tensors(name, config)
 
 
-TYPES = {np.dtype(np.float32): "F32", np.dtype(np.float16): "F16", np.dtype(ml_dtypes.bfloat16): "BF16"}
+TYPES = {np.dtype(np.float32): "F32", np.dtype(np.float16): "F16", np.dtype(ml_dtypes.bfloat16): "BF16",
+         np.dtype(np.int32): "I32", np.dtype(np.int64): "I64", np.dtype(np.uint8): "U8"}
 
 
 def write_safetensors(path, arrays):

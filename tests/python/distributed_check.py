@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """jax.distributed over krafla: processes that see each other's devices, and programs over all of them.
 
-    distributed_check.py [--processes 2,4] [--local-devices 2]
+    distributed_check.py [--processes 2,4] [--local-devices 2] [--checkpoints FOLDER]
 
 Each process is this program again, with --rank; KRAFLA_DEVICE is what the devices are made of (cpu). What is expected
-comes from NumPy. With KRAFLA_JAX_CONTROL=1 the same runs on JAX's own CPU back end."""
+comes from NumPy. With --checkpoints, arrays are saved and restored by orbax instead. With KRAFLA_JAX_CONTROL=1 the same runs on JAX's own CPU back end."""
 import argparse
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -46,7 +47,65 @@ def check_training(mesh, sharding, whole, weights):
     np.testing.assert_allclose(finals[0], expected, rtol=2e-4, atol=2e-5)
 
 
-def work(rank, size, per, port):
+def same_shards(actual, expected):
+    import numpy as np
+
+    for a, e in zip(actual.addressable_shards, expected.addressable_shards, strict=True):
+        assert a.index == e.index and a.data.dtype == e.data.dtype
+        np.testing.assert_array_equal(np.asarray(a.data), np.asarray(e.data))
+
+
+def check_checkpoints(folder, per):
+    """Saved by all processes, restored as they were and with other shardings, and by a manager that keeps the last."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    import orbax.checkpoint as ocp
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+    devices = np.array(jax.devices())
+    mesh = Mesh(devices.reshape(-1, per), ("x", "y"))
+    whole = np.arange(devices.size * 96, dtype=np.float32).reshape(devices.size * 4, 24)
+
+    def cut(spec, values=whole):
+        return jax.make_array_from_callback(values.shape, NamedSharding(mesh, spec), lambda index: values[index])
+
+    rows = cut(P(("x", "y")))
+    state = {"weights": rows, "half": jax.jit(lambda a: a.astype(jnp.bfloat16))(rows),
+             "sum": jax.jit(jnp.sum, out_shardings=NamedSharding(mesh, P()))(rows), "step": 7,
+             "key": jax.jit(lambda: jax.random.key_data(jax.random.key(3)), out_shardings=NamedSharding(mesh, P()))()}
+
+    def like(tree):
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding)
+                            if isinstance(x, jax.Array) else x, tree)
+
+    checkpointer = ocp.StandardCheckpointer()
+    checkpointer.save(os.path.join(folder, "once"), state)
+    checkpointer.wait_until_finished()
+    restored = checkpointer.restore(os.path.join(folder, "once"), like(state))
+    assert restored["step"] == 7
+    for name in ("weights", "half", "sum", "key"):
+        same_shards(restored[name], state[name])
+    for spec in (P(), P("y", "x"), P(None, ("y", "x"))):
+        expected = cut(spec)
+        target = dict(like(state), weights=like(expected))
+        same_shards(checkpointer.restore(os.path.join(folder, "once"), target)["weights"], expected)
+
+    step = jax.jit(lambda a: a + 1, donate_argnums=0)
+    options = ocp.CheckpointManagerOptions(max_to_keep=2)
+    with ocp.CheckpointManager(os.path.join(folder, "steps"), options=options) as manager:
+        now = cut(P(("x", "y")))
+        for turn in range(4):
+            # The arrays that are being written are donated to the next step.
+            manager.save(turn, args=ocp.args.StandardSave({"weights": now}))
+            now = step(now)
+        manager.wait_until_finished()
+        assert list(manager.all_steps()) == [2, 3], manager.all_steps()
+        last = manager.restore(3, args=ocp.args.StandardRestore({"weights": like(now)}))
+    same_shards(last["weights"], cut(P(("x", "y")), whole + 3))
+
+
+def work(rank, size, per, port, checkpoints):
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -54,6 +113,11 @@ def work(rank, size, per, port):
     from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
     jax.distributed.initialize(f"localhost:{port}", size, rank)
+    if checkpoints:
+        check_checkpoints(checkpoints, per)
+        jax.distributed.shutdown()
+        print(f"process {rank} of {size}: checkpoints of {per} devices each", flush=True)
+        return
     total = size * per
     devices = jax.devices()
     assert (len(devices), len(jax.local_devices())) == (total, per), (devices, jax.local_devices())
@@ -122,11 +186,13 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--processes", default="2,4")
     parser.add_argument("--local-devices", type=int, default=2)
+    parser.add_argument("--checkpoints", metavar="FOLDER", help="save and restore arrays below it")
     parser.add_argument("--rank", type=int)
     parser.add_argument("--port", type=int)
     options = parser.parse_args()
     if options.rank is not None:
-        return work(options.rank, int(options.processes), options.local_devices, options.port)
+        return work(options.rank, int(options.processes), options.local_devices, options.port,
+                    options.checkpoints)
     environment = dict(os.environ)
     base = environment.get("KRAFLA_DEVICE", "cpu")
     if CONTROL:
@@ -136,9 +202,13 @@ def main():
         environment.update(JAX_PLATFORMS="vulkan", KRAFLA_DEVICE=f"{base}*{options.local_devices}")
     for size in options.processes.split(","):
         port = free_port()
-        started = [subprocess.Popen([sys.executable, __file__, "--processes", size, "--rank", str(r), "--port", str(port),
-                                     "--local-devices", str(options.local_devices)], env=environment)
-                   for r in range(int(size))]
+        command = [sys.executable, __file__, "--processes", size, "--port", str(port), "--local-devices",
+                   str(options.local_devices)]
+        if options.checkpoints:
+            folder = os.path.join(os.path.abspath(options.checkpoints), size)
+            shutil.rmtree(folder, ignore_errors=True)
+            command += ["--checkpoints", folder]
+        started = [subprocess.Popen([*command, "--rank", str(r)], env=environment) for r in range(int(size))]
         try:
             codes = [p.wait(timeout=240) for p in started]
         except subprocess.TimeoutExpired:
