@@ -178,7 +178,7 @@ constexpr Row kRows[] = {
     // An invocation has 64 registers, addresses and all.
     {[](const DeviceProfile& p) { return p.vendor_id == kVendorArm; },
      [](Tuning& t) {
-       t.panel.most_rows = 4;
+       t.panel.most_rows = 3;
        t.dot.rows_values = 40;
        t.dot.shared_tiles = {{64, 64, 16, 4, 64}, {32, 32, 16, 4, 0}};
        t.reduce.most_kept = 16;

@@ -88,6 +88,9 @@ class PanelProduct {
       return acc;
     };
     const auto step = static_cast<uint32_t>(turn);
+    // Each lane asks whether its rows are there, for every step: AMD's compiler ran out of registers for the answers.
+    const bool is_long = static_cast<int64_t>(tile_) * width_ * p_.depth >= 512;
+    const Unroll unroll = options_.lanes_over_blocks && is_long ? Unroll::kNever : Unroll::kIfItPays;
     const Value segments = operands_.segment_count ? operands_.segment_count(batch) : U(p_.segments);
     Values state = sums.Start();
     if (p_.segments > 1 && p_.depth <= ChainedSums::kChain) {
@@ -100,7 +103,7 @@ class PanelProduct {
     } else {
       state = b_.For(U(0), segments, U(1), state, [&](Value segment, const Values& before) {
         Enter(segment);
-        const Values most = sums.Add(U(0), U(whole), step, ChainedSums::kChain / step, before, turns);
+        const Values most = sums.Add(U(0), U(whole), step, ChainedSums::kChain / step, before, turns, unroll);
         return whole < p_.depth ? sums.Absorb(most, tail) : most;
       });
     }

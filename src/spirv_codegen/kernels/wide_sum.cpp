@@ -69,8 +69,8 @@ Values ChainedSums::Absorb(const Values& state, const std::function<Values(const
 }
 
 Values ChainedSums::Add(Value begin, Value end, uint32_t step, uint32_t turns, const Values& state,
-                        const std::function<Values(Value, const Values&)>& body) const {
-  if (!chained_) return b_.For(begin, end, b_.U32(step), state, body);
+                        const std::function<Values(Value, const Values&)>& body, Unroll unroll) const {
+  if (!chained_) return b_.For(begin, end, b_.U32(step), state, body, unroll);
   const Value length = b_.U32(step * turns);
   return b_.For(begin, end, length, state, [&](Value first, const Values& sums) {
     const Value at = b_.Min(first, b_.Sub(end, b_.U32(1)));  // see kSumChain

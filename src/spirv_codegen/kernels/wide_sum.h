@@ -45,7 +45,7 @@ class ChainedSums {
   // Adds the turns of [begin, end) in steps of `step` to `state`. body(i, sums) does one turn; `turns` of them are a
   // chain.
   Values Add(Value begin, Value end, uint32_t step, uint32_t turns, const Values& state,
-             const std::function<Values(Value, const Values&)>& body) const;
+             const std::function<Values(Value, const Values&)>& body, Unroll unroll = Unroll::kIfItPays) const;
   // Adds one chain, which begins from zeros, to `state`.
   Values Absorb(const Values& state, const std::function<Values(const Values&)>& chain) const;
   Values Finish(const Values& state) const;
