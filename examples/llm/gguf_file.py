@@ -58,7 +58,8 @@ class _Reader:
 ARCHITECTURES = {"llama": ("llama", False, True), "mistral": ("mistral", False, True), "qwen2": ("qwen2", False, False),
                  "qwen3": ("qwen3", False, False), "qwen2moe": ("qwen2_moe", False, False),
                  "qwen3moe": ("qwen3_moe", False, False), "gemma": ("gemma", True, False), "gemma2": ("gemma2", True, False),
-                 "gemma3": ("gemma3_text", True, False), "gpt2": ("gpt2", False, False)}
+                 "gemma3": ("gemma3_text", True, False), "phi3": ("phi3", False, False),
+                 "gpt-oss": ("gpt_oss", False, False), "gpt2": ("gpt2", False, False)}
 LLAMA_NAMES = {"attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",
                "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj", "attn_q_norm": "self_attn.q_norm",
                "attn_k_norm": "self_attn.k_norm", "ffn_norm": "post_attention_layernorm", "ffn_gate": "mlp.gate_proj",
@@ -71,6 +72,8 @@ MIXTURE_NAMES = {"ffn_gate_inp": "mlp.gate", "ffn_gate_inp_shexp": "mlp.shared_e
 MIXTRAL_NAMES = {"ffn_gate_inp": "block_sparse_moe.gate"}
 GEMMA2_NAMES = {"post_attention_norm": "post_attention_layernorm", "ffn_norm": "pre_feedforward_layernorm",
                 "post_ffw_norm": "post_feedforward_layernorm"}
+PHI3_NAMES = {"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"}
+GPT_OSS_NAMES = {"post_attention_norm": "post_attention_layernorm", "ffn_gate_inp": "mlp.router"}
 GPT2_NAMES = {"attn_norm": "ln_1", "attn_qkv": "attn.c_attn", "attn_output": "attn.c_proj", "ffn_norm": "ln_2",
               "ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"}
 OUTSIDE = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight",
@@ -79,7 +82,7 @@ GPT2_OUTSIDE = {"token_embd.weight": "wte.weight", "position_embd.weight": "wpe.
                 "output_norm.bias": "ln_f.bias", "output.weight": "lm_head.weight"}
 
 
-MIXTURES = ("mixtral", "qwen2_moe", "qwen3_moe")
+MIXTURES = ("mixtral", "qwen2_moe", "qwen3_moe", "gpt_oss")
 
 
 def _experts_of(name: str, family: str) -> str | None:
@@ -88,6 +91,8 @@ def _experts_of(name: str, family: str) -> str | None:
     if family not in MIXTURES or len(parts) != 4 or parts[0] != "blk" or parts[2] not in EXPERT_NAMES:
         return None
     mixtral, other = EXPERT_NAMES[parts[2]]
+    if family == "gpt_oss":
+        return f"model.layers.{parts[1]}.mlp.experts.{other}.{{}}"
     if family == "mixtral":
         return f"model.layers.{parts[1]}.block_sparse_moe.experts.{{}}.{mixtral}.{parts[3]}"
     return f"model.layers.{parts[1]}.mlp.experts.{{}}.{other}.{parts[3]}"
@@ -99,8 +104,14 @@ def _name_of(name: str, family: str) -> str | None:
     if not name.startswith("blk."):
         return None
     _, layer, part, kind = (name.split(".") + ["", "", ""])[:4]
+    if family == "gpt_oss" and part == "attn_sinks":
+        return f"model.layers.{layer}.self_attn.sinks"
+    if family == "gpt_oss" and part in EXPERT_NAMES:  # its biases
+        return f"model.layers.{layer}.mlp.experts.{EXPERT_NAMES[part][1]}_bias"
     if family == "gpt2":
         names = GPT2_NAMES
+    elif family in ("phi3", "gpt_oss"):
+        names = {**LLAMA_NAMES, **(PHI3_NAMES if family == "phi3" else GPT_OSS_NAMES)}
     elif family in ("gemma2", "gemma3_text"):
         names = {**LLAMA_NAMES, **GEMMA2_NAMES}
     elif family in MIXTURES:
@@ -112,7 +123,7 @@ def _name_of(name: str, family: str) -> str | None:
     return f"h.{layer}.{names[part]}.{kind}" if family == "gpt2" else f"model.layers.{layer}.{names[part]}.{kind}"
 
 
-def _config(meta: dict, architecture: str, family: str, factors: list[float] | None) -> dict:
+def _config(meta: dict, architecture: str, family: str, factors: dict[str, list[float]]) -> dict:
     """Hugging Face's configuration."""
     def of(key: str, default=None):
         return meta.get(f"{architecture}.{key}", default)
@@ -127,8 +138,12 @@ def _config(meta: dict, architecture: str, family: str, factors: list[float] | N
     if of("rope.scaling.type") not in (None, "none") and of("rope.scaling.factor"):
         rope = {"rope_type": of("rope.scaling.type"), "factor": of("rope.scaling.factor"),
                 "original_max_position_embeddings": of("rope.scaling.original_context_length")}
-    if factors is not None:
-        rope = {"rope_type": "factors", "factors": factors}
+    if "rope_freqs" in factors:
+        rope = {"rope_type": "factors", "factors": factors["rope_freqs"]}
+    elif "rope_factors_long" in factors:
+        rope = {"rope_type": "longrope", "short_factor": factors.get("rope_factors_short"),
+                "long_factor": factors["rope_factors_long"], "attention_factor": of("rope.scaling.attn_factor"),
+                "original_max_position_embeddings": of("rope.scaling.original_context_length")}
     config = {"model_type": family, "vocab_size": vocabulary, "hidden_size": of("embedding_length"),
               "num_hidden_layers": of("block_count"), "num_attention_heads": heads,
               "num_key_value_heads": of("attention.head_count_kv", heads), "intermediate_size": of("feed_forward_length"),
@@ -143,6 +158,11 @@ def _config(meta: dict, architecture: str, family: str, factors: list[float] | N
                    "moe_intermediate_size": of("expert_feed_forward_length"),
                    "shared_expert_intermediate_size": of("expert_shared_feed_forward_length"),
                    "norm_topk_prob": family != "qwen2_moe"}  # not in the file
+    if family == "gpt_oss":
+        config["intermediate_size"] = of("expert_feed_forward_length", config["intermediate_size"])
+        rope["truncate"] = False  # not in the file
+    if family == "phi3" and of("rope.dimension_count"):
+        config["partial_rotary_factor"] = of("rope.dimension_count") / (config["head_dim"] or config["hidden_size"] // heads)
     if config["head_dim"] is None and family in ("llama", "mistral", "mixtral") and of("rope.dimension_count"):
         config["head_dim"] = of("rope.dimension_count")
     if family in ("gemma2", "gemma3_text"):
@@ -195,7 +215,7 @@ def open_gguf(path: pathlib.Path) -> Checkpoint:
     if family == "llama" and meta.get("llama.expert_count"):
         family = "mixtral"
 
-    out, factors = {}, None
+    out, factors = {}, {}
     for name, shape, kind, offset in entries:
         if kind not in TYPES:
             raise CheckpointError(f"{path}: the tensor {name!r} has the type {OTHERS.get(kind, kind)}; "
@@ -204,8 +224,8 @@ def open_gguf(path: pathlib.Path) -> Checkpoint:
         count = math.prod(shape)
         if (shape and shape[-1] % per) or begin + offset + count // per * size > reader.data.size:
             raise CheckpointError(f"{path}: the tensor {name!r} of {list(shape)} does not lie within the file.")
-        if name == "rope_freqs.weight":
-            factors = _tensor(reader, begin + offset, kind, shape, 0, 0).tolist()
+        if name in ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"):
+            factors[name.removesuffix(".weight")] = _tensor(reader, begin + offset, kind, shape, 0, 0).tolist()
         if (each := _experts_of(name, family)) is not None and len(shape) == 3:
             size_of_one = count // shape[0] // per * size
             for e in range(shape[0]):

@@ -203,13 +203,20 @@ def _experts(t: _Tensors, config: Config, experts: Experts, source: str, name: s
 
 
 def _gpt_oss_experts(t: _Tensors, config: Config, experts: Experts, source: str, name: str, out: Writer) -> None:
-    """The rows of gate and up lie in turns. Plain matrices are [experts, in, out], packed ones an expert each, [out, in]."""
+    """The rows of gate and up lie in turns, but for those of a GGUF file, which has them apart. Plain matrices are
+    [experts, in, out], packed ones an expert each, [out, in]."""
     d, inner, at = config.width, experts.inner, source + "mlp."
     out.vector(name + "router", t.vector(at + "router.weight", experts.count, d).T)
     out.vector(name + "router.bias", t.vector(at + "router.bias", experts.count))
     apart = np.concatenate([np.arange(0, 2 * inner, 2), np.arange(1, 2 * inner, 2)])
-    for ours, theirs, columns, rows, order in (("gate_up", "gate_up_proj", d, 2 * inner, apart),
-                                               ("down", "down_proj", inner, d, np.arange(d))):
+    matrices = [("gate_up", "gate_up_proj", d, 2 * inner, apart), ("down", "down_proj", inner, d, np.arange(d))]
+    if t.has(at + "experts.gate_proj.0"):
+        both = [f"{at}experts.{part}" for part in ("gate_proj", "up_proj")]
+        out.experts(name + "experts.gate_up", [_joined([t.matrix(f"{b}.{e}", inner, d) for b in both])
+                                               for e in range(experts.count)])
+        out.vector(name + "experts.gate_up.bias", np.concatenate([t.vector(b + "_bias", experts.count, inner) for b in both], 1))
+        del matrices[0]
+    for ours, theirs, columns, rows, order in matrices:
         source_name = f"{at}experts.{theirs}"
         if t.has(source_name + ".0"):
             parts = [t.matrix(f"{source_name}.{e}", rows, columns) for e in range(experts.count)]

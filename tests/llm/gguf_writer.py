@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """GGUF files as llama.cpp's converter writes them: its names, its order of the rows of queries and keys, its norms."""
+import math
 import struct
 
 import ml_dtypes
@@ -13,6 +14,8 @@ LLAMA = {"input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_att
          "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
 GEMMA = {"post_attention_layernorm": "post_attention_norm", "pre_feedforward_layernorm": "ffn_norm",
          "post_feedforward_layernorm": "post_ffw_norm"}
+PHI3 = {"self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up"}
+GPT_OSS = {"post_attention_layernorm": "post_attention_norm", "mlp.router": "ffn_gate_inp", "self_attn.sinks": "attn_sinks"}
 GPT2 = {"ln_1": "attn_norm", "attn.c_attn": "attn_qkv", "attn.c_proj": "attn_output", "ln_2": "ffn_norm",
         "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down"}
 # Of mixtures of experts; the experts' matrices are put one behind the other.
@@ -22,7 +25,7 @@ MIXTURE = {"block_sparse_moe.gate": "ffn_gate_inp", "mlp.gate": "ffn_gate_inp", 
 EXPERTS = {"w1": "ffn_gate_exps", "w2": "ffn_down_exps", "w3": "ffn_up_exps", "gate_proj": "ffn_gate_exps",
            "up_proj": "ffn_up_exps", "down_proj": "ffn_down_exps"}
 ARCHITECTURES = {"gemma3_text": "gemma3", "mistral": "llama", "mixtral": "llama", "qwen2_moe": "qwen2moe",
-                 "qwen3_moe": "qwen3moe"}
+                 "qwen3_moe": "qwen3moe", "gpt_oss": "gpt-oss"}
 
 
 def q8_0(w):
@@ -78,9 +81,31 @@ def renamed(name, family):
     if name in outside:
         return outside[name]
     _, _, layer, part = name.split(".", 3)
-    part, kind = part.rsplit(".", 1)
-    names = GPT2 if family == "gpt2" else LLAMA | GEMMA if family in ("gemma2", "gemma3_text") else LLAMA | MIXTURE
+    part, kind = (part, "weight") if part.endswith(".sinks") else part.rsplit(".", 1)
+    more = {"gemma2": GEMMA, "gemma3_text": GEMMA, "phi3": PHI3, "gpt_oss": GPT_OSS}
+    names = GPT2 if family == "gpt2" else LLAMA | more.get(family, MIXTURE)
     return f"blk.{layer}.{names[part]}.{kind}"
+
+
+def gpt_oss_experts(layer, part, w):
+    """[experts, in, out] to [experts, out, in], the rows of gate and up apart."""
+    kind = "bias" if part.endswith("_bias") else "weight"
+    w = w if kind == "bias" else w.swapaxes(1, 2)
+    if part.startswith("down_proj"):
+        return {f"blk.{layer}.ffn_down_exps.{kind}": w}
+    return {f"blk.{layer}.ffn_gate_exps.{kind}": w[:, 0::2], f"blk.{layer}.ffn_up_exps.{kind}": w[:, 1::2]}
+
+
+def rope_factors(config):
+    """Metadata and tensors of longrope."""
+    at, rope = config["model_type"], config.get("rope_scaling") or {}
+    if rope.get("type") != "longrope":
+        return {}, {}
+    original = config["original_max_position_embeddings"]
+    factor = config["max_position_embeddings"] / original
+    return ({f"{at}.rope.scaling.original_context_length": original,
+             f"{at}.rope.scaling.attn_factor": math.sqrt(1 + math.log(factor) / math.log(original))},
+            {f"rope_factors_{kind}.weight": np.array(rope[f"{kind}_factor"], np.float32) for kind in ("long", "short")})
 
 
 def experts_together(tensors):
@@ -91,6 +116,9 @@ def experts_together(tensors):
             out[name] = w
             continue
         layer, part = name.split(".")[2], name.split(".")[-2]
+        if part == "experts":
+            out |= gpt_oss_experts(layer, name.split(".")[-1], w)
+            continue
         stacks.setdefault(f"blk.{layer}.{EXPERTS[part]}.weight", []).append(w)
     return out | {name: np.stack(parts) for name, parts in stacks.items()}
 
@@ -134,6 +162,12 @@ def metadata(config):
     for key, name in (("moe_intermediate_size", "expert"), ("shared_expert_intermediate_size", "expert_shared")):
         if config.get(key):
             out[f"{at}.{name}_feed_forward_length"] = config[key]
+    if "partial_rotary_factor" in config:
+        out[f"{at}.rope.dimension_count"] = int(size * config["partial_rotary_factor"])
+    rope = config.get("rope_scaling") or {}
+    if rope.get("rope_type") == "yarn":
+        out |= {f"{at}.rope.scaling.type": "yarn", f"{at}.rope.scaling.factor": rope["factor"],
+                f"{at}.rope.scaling.original_context_length": rope["original_max_position_embeddings"]}
     if config.get("sliding_window") and config.get("use_sliding_window", True):
         out[f"{at}.attention.sliding_window"] = config["sliding_window"]
     for key, name in (("attn_logit_softcapping", "attn_logit_softcapping"), ("final_logit_softcapping",) * 2):
@@ -147,7 +181,9 @@ def write(path, config, tensors, kind="F32", tokenizer=None, extra=None):
     _, meta = metadata(config)
     meta |= tokenizer or {}
     meta |= extra or {}
-    tensors = experts_together(tensors)
+    rope, factors = rope_factors(config)
+    meta |= rope
+    tensors = experts_together(tensors) | factors
     header = struct.pack("<4sIQQ", b"GGUF", 3, len(tensors), len(meta))
     for key, value in meta.items():
         number, data = value_of(value)
@@ -156,7 +192,7 @@ def write(path, config, tensors, kind="F32", tokenizer=None, extra=None):
     for name, w in tensors.items():
         w = np.ascontiguousarray(converted(name, w, config))
         number, pack = KINDS[kind if w.ndim >= 2 and w.shape[-1] % 32 == 0 else "F32"]
-        name = name if name.startswith("blk.") else renamed(name, config["model_type"])
+        name = name if name.startswith(("blk.", "rope_factors")) else renamed(name, config["model_type"])
         header += text(name) + struct.pack("<I", w.ndim)
         header += b"".join(struct.pack("<Q", n) for n in reversed(w.shape)) + struct.pack("<IQ", number, len(data))
         data += pack(w)

@@ -7,6 +7,7 @@
 What is right was recorded from the package transformers (reference.py).
 """
 import contextlib
+import dataclasses
 import io
 import json
 import os
@@ -259,7 +260,8 @@ class Gguf(Test):
         return path
 
     def test_families_are_those_of_the_folders(self):
-        for name in ("llama2", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "gemma", "gpt2"):
+        for name in ("llama2", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "gemma", "gpt2", "phi3", "phi3_long",
+                     "phi3_mini"):
             with self.subTest(name):
                 vocabulary = vocabularies.gguf_vocabulary(vocabularies.gpt2(), "gpt-2")
                 opened = checkpoint.open_checkpoint(self.open(name, tokenizer=vocabulary))
@@ -271,13 +273,43 @@ class Gguf(Test):
 
     def test_tensors_are_those_of_the_folders(self):
         for name in checkpoints.MODELS:
-            if name.startswith(("phi3", "smollm3", "granite", "olmo2", "gpt_oss")):
+            if name in ("smollm3", "granite", "olmo2"):
                 continue  # folders alone: gguf_file names the architectures that it reads
             opened = gguf_file.open_gguf(self.open(name))
             expected = {k.removeprefix("transformer."): w for k, w in checkpoints.tensors_of(name).items()}
+            if name == "gpt_oss":
+                expected = self.experts_apart(expected)
             self.assertEqual(set(opened.tensors), set(expected))
             for key, w in expected.items():
                 np.testing.assert_allclose(opened.numbers(key), w, atol=1e-6, err_msg=f"{name} {key}")
+
+    def experts_apart(self, tensors):
+        """By expert, and gate and up of each."""
+        out = {}
+        for key, w in tensors.items():
+            if ".experts." not in key:
+                out[key] = w
+                continue
+            base = key.removesuffix("_bias")
+            down, gate, up = base, base.replace("gate_up_proj", "gate_proj"), base.replace("gate_up_proj", "up_proj")
+            parts = {down: w} if base.endswith("down_proj") else {gate: w[..., 0::2], up: w[..., 1::2]}
+            for name, part in parts.items():
+                out |= {name + "_bias": part} if base != key else {f"{name}.{e}": part[e].T for e in range(len(part))}
+        return out
+
+    def test_gpt_oss_is_that_of_the_folder(self):
+        """But for the limit, which a file does not have."""
+        name = "gpt_oss"
+        opened = checkpoint.open_checkpoint(self.open(name))
+        folder = checkpoint.open_checkpoint(self.make(name))
+        found, expected = (configuration.read_config(c.config) for c in (opened, folder))
+        self.assertAlmostEqual(found.norm_epsilon, expected.norm_epsilon, places=12)  # a float there
+        self.assertEqual(dataclasses.replace(found, gate_limit=expected.gate_limit, norm_epsilon=expected.norm_epsilon),
+                         expected)
+        arrays, whole = (weights.load(c, expected, "float32", "float32") for c in (opened, folder))
+        self.assertEqual(arrays.keys(), whole.keys())
+        for key in whole:
+            np.testing.assert_array_equal(arrays[key], whole[key], err_msg=key)
 
     def test_blocks_are_what_the_package_gguf_makes_of_them(self):
         for _, (kind, per, size, read) in gguf_file.TYPES.items():

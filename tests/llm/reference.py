@@ -78,7 +78,7 @@ def main():
             transformers.AutoConfig.from_pretrained(folder).save_pretrained(folder / "saved")
             out["configs"][name] = json.loads((folder / "saved/config.json").read_text())
             print(name, out["models"][name]["tokens"], round(out["models"][name]["margin"], 4))
-            if name in ("llama2", "qwen2", "qwen3", "gpt2", "gemma3", "gemma2"):
+            if name in ("llama2", "qwen2", "qwen3", "gpt2", "gemma3", "gemma2", "phi3", "phi3_mini"):
                 check_writer(name, folder, out["models"][name])
     out["blocks"] = {kind: blocks(kind) for kind in SCALES}
     (HERE / "reference.json").write_text(json.dumps(out) + "\n")
