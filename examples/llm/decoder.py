@@ -147,6 +147,19 @@ def product_by_expert(p: Weights, name: str, x: jax.Array, expert: jax.Array, si
     return y + p[name + ".bias"][expert] if name + ".bias" in p else y
 
 
+def by_expert(which: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The order of rows in which `which` rises, and each row's place in it."""
+    count = which.shape[0]
+    if count > 64:
+        order = jnp.argsort(which)
+        return order, jnp.argsort(order)
+    # All with all: a kernel less than sorts, and no loop.
+    index = jnp.arange(count, dtype=jnp.int32)
+    is_same, is_less = which[None] == which[:, None], which[None] < which[:, None]
+    place = jnp.sum(is_less | is_same & (index[None] < index[:, None]), 1, dtype=jnp.int32)
+    return jnp.sum(jnp.where(place[:, None] == index, index[:, None], 0), 0), place
+
+
 def mixture(p: Weights, name: str, x: jax.Array, config: Config, experts: Experts) -> jax.Array:
     """The feed-forward parts of the experts that a router chooses for each token."""
     tokens, chosen = x.shape[0], experts.chosen
@@ -157,13 +170,12 @@ def mixture(p: Weights, name: str, x: jax.Array, config: Config, experts: Expert
     if experts.shares_add_up:
         share = share / jnp.sum(share, -1, keepdims=True)
     # A row for each of a token's experts, by expert.
-    order = jnp.argsort(which.reshape(-1))
+    order, place = by_expert(which.reshape(-1))
     expert, token = which.reshape(-1)[order], order // chosen
-    sizes = jnp.bincount(expert, length=experts.count).astype(jnp.int32)
+    sizes = jnp.sum(which.reshape(-1)[:, None] == jnp.arange(experts.count), 0, dtype=jnp.int32)
     gate_up = product_by_expert(p, name + "experts.gate_up", x[token], expert, sizes).astype(x.dtype)
     rows = product_by_expert(p, name + "experts.down", gated(gate_up, config), expert, sizes)
-    rows = rows * share.reshape(-1)[order][:, None]
-    y = jnp.zeros((tokens, config.width), F32).at[token].add(rows)
+    y = jnp.sum(rows[place].reshape(tokens, chosen, config.width) * share[..., None], 1)
     if experts.shared:
         opened = jax.nn.sigmoid(jnp.matmul(x.astype(F32), p[name + "shared_gate"].astype(F32)))
         y = y + opened * inner(p, name + "shared.", x, config).astype(F32)
