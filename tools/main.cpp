@@ -150,6 +150,7 @@ struct Commands {
     cmd->add_option("--seed", given.seed, "the seed for --random")->needs(random);
     cmd->add_option("--random-range", given.range, "the range of random floating-point arguments (default: 0 1)")
         ->expected(2)
+        ->allow_extra_args(false)
         ->check(CLI::Range(-1e30, 1e30))
         ->type_name("NUMBER")
         ->needs(random);
@@ -228,6 +229,7 @@ struct Commands {
     cmd->add_option("--roof", profile.known_roof, "what it can reach, as measured before: operations, bytes a second")
         ->excludes(no_roof)
         ->expected(2)
+        ->allow_extra_args(false)
         ->check(CLI::Range(1.0, 1e18));
     cmd->add_option("--trace", profile.trace, "write the run to this file for Perfetto or chrome://tracing")
         ->type_name("FILE");

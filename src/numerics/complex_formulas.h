@@ -5,7 +5,7 @@
 //
 // What Ops owes, F being one real type, f32 or f64:
 //   int digits()   int max_exponent()   F Const(double)
-//   F Add Sub Mul Div Atan2 (F, F)   F Neg Abs Sqrt Exp Expm1 Log Log1p Sin Cos Tan Tanh Sinh Cosh (F)
+//   F Add Sub Mul Div Atan2 Pow (F, F)   F Neg Abs Sqrt Exp Expm1 Log Log1p Sin Cos Tan Tanh Sinh Cosh (F)
 //   B Lt Le Gt Ge Eq Ne (F, F)       B And Or (B, B)   F Select(B, F, F)
 // There is no branch: both sides of a Select are computed. The signs of zeros count, those of NaN do not.
 #pragma once
@@ -68,20 +68,20 @@ Complex<Ops> Multiply(const Ops& o, const Complex<Ops>& x, const Complex<Ops>& y
   return {o.Sub(o.Mul(x.re, y.re), o.Mul(x.im, y.im)), o.Add(o.Mul(x.re, y.im), o.Mul(x.im, y.re))};
 }
 
-// Smith's method: the divisor scaled by its greater part.
+// Smith's method: the divisor scaled by its greater part. As in XLA, zero and infinite divisors and infinite numbers
+// are looked at where both parts came out as NaN only.
 template <class Ops>
 Complex<Ops> Divide(const Ops& o, const Complex<Ops>& x, const Complex<Ops>& y) {
   const auto a = x.re, b = x.im, c = y.re, d = y.im;
   const auto zero = o.Const(0.0), one = o.Const(1.0), inf = o.Const(kInfinity);
-  const auto by_zero = o.And(o.Eq(c, zero), o.Eq(d, zero));
   const auto swap = o.Lt(o.Abs(c), o.Abs(d));
-  const auto greater = o.Select(by_zero, one, o.Select(swap, d, c)), lesser = o.Select(swap, c, d);
+  const auto greater = o.Select(swap, d, c), lesser = o.Select(swap, c, d);
   const auto ratio = o.Div(lesser, greater);
   const auto denominator = o.Add(greater, o.Mul(lesser, ratio));
   const auto u = o.Select(swap, b, a), v = o.Select(swap, a, b);
   const auto scaled = o.Mul(u, ratio);
-  Complex<Ops> out{o.Div(o.Add(u, o.Mul(v, ratio)), denominator),
-                   o.Div(o.Sub(o.Select(swap, scaled, v), o.Select(swap, v, scaled)), denominator)};
+  const Complex<Ops> plain{o.Div(o.Add(u, o.Mul(v, ratio)), denominator),
+                           o.Div(o.Sub(o.Select(swap, scaled, v), o.Select(swap, v, scaled)), denominator)};
   const auto x_infinite = o.Or(IsInfinite(o, a), IsInfinite(o, b)),
              y_infinite = o.Or(IsInfinite(o, c), IsInfinite(o, d));
   const auto x_finite = o.And(IsFiniteNumber(o, a), IsFiniteNumber(o, b));
@@ -90,12 +90,14 @@ Complex<Ops> Divide(const Ops& o, const Complex<Ops>& x, const Complex<Ops>& y) 
   const auto ua = unit(a), ub = unit(b), uc = unit(c), ud = unit(d);
   const Complex<Ops> below{o.Mul(zero, o.Add(o.Mul(a, uc), o.Mul(b, ud))),
                            o.Mul(zero, o.Sub(o.Mul(b, uc), o.Mul(a, ud)))};
-  out = Select(o, o.And(y_infinite, x_finite), below, out);
+  auto out = Select(o, o.And(y_infinite, x_finite), below, plain);
   const Complex<Ops> above{o.Mul(inf, o.Add(o.Mul(ua, c), o.Mul(ub, d))),
                            o.Mul(inf, o.Sub(o.Mul(ub, c), o.Mul(ua, d)))};
   out = Select(o, o.And(x_infinite, y_finite), above, out);
+  const auto by_zero = o.And(o.Eq(c, zero), o.Eq(d, zero));
   const auto signed_inf = CopySign(o, inf, c);
-  return Select(o, by_zero, {o.Mul(signed_inf, a), o.Mul(signed_inf, b)}, out);
+  out = Select(o, by_zero, {o.Mul(signed_inf, a), o.Mul(signed_inf, b)}, out);
+  return Select(o, o.And(IsNan(o, plain.re), IsNan(o, plain.im)), out, plain);
 }
 
 // A NaN wins over an infinity.
@@ -163,15 +165,17 @@ Complex<Ops> Exp(const Ops& o, const Complex<Ops>& z) {
   const auto out = ScaleByExp(o, z.re, o.Cos(z.im), o.Sin(z.im), real);
   return {out.re, o.Select(real, z.im, out.im)};
 }
-// Real part expm1(a) cos b + (cos b - 1) with cos b - 1 = -2 sin^2(b / 2).
+// Real part expm1(a) cos b + (cos b - 1) with cos b - 1 = -2 sin^2(b / 2). XLA's zeros are positive, for -0 too.
 template <class Ops>
 Complex<Ops> Expm1(const Ops& o, const Complex<Ops>& z) {
   const auto e = Exp(o, z);
   const auto s = o.Sin(o.Mul(z.im, o.Const(0.5)));
   const auto m = o.Expm1(z.re);
   const auto near = o.Sub(o.Mul(m, o.Cos(z.im)), o.Mul(o.Mul(o.Const(2.0), s), s));
-  const auto re = o.Select(o.Gt(o.Abs(z.re), o.Const(8.0)), o.Sub(e.re, o.Const(1.0)), near);
-  return {o.Select(o.Eq(z.im, o.Const(0.0)), m, re), e.im};
+  const auto zero = o.Const(0.0);
+  const auto real = o.Eq(z.im, zero);
+  const auto re = o.Select(real, m, o.Select(o.Gt(o.Abs(z.re), o.Const(8.0)), o.Sub(e.re, o.Const(1.0)), near));
+  return {o.Select(o.Eq(re, zero), zero, re), o.Select(real, zero, e.im)};
 }
 template <class Ops>
 Complex<Ops> Log(const Ops& o, const Complex<Ops>& z) {
@@ -226,8 +230,9 @@ Complex<Ops> Rsqrt(const Ops& o, const Complex<Ops>& z) {
   const auto root = Sqrt(o, z);
   const auto magnitude = Abs(o, root);
   Complex<Ops> out{o.Div(o.Div(root.re, magnitude), magnitude), o.Div(o.Div(o.Neg(root.im), magnitude), magnitude)};
-  const auto infinite = o.Or(IsInfinite(o, z.re), IsInfinite(o, z.im));
-  out = Select(o, infinite, {zero, CopySign(o, zero, o.Neg(z.im))}, out);
+  const auto re_infinite = IsInfinite(o, z.re);
+  const auto re = o.Select(re_infinite, CopySign(o, zero, z.re), zero);
+  out = Select(o, o.Or(re_infinite, IsInfinite(o, z.im)), {re, o.Neg(CopySign(o, zero, z.im))}, out);
   return Select(o, o.And(o.Eq(z.re, zero), o.Eq(z.im, zero)), {inf, o.Sub(inf, inf)}, out);
 }
 
@@ -260,14 +265,16 @@ Complex<Ops> Tan(const Ops& o, const Complex<Ops>& z) {
   return {w.im, o.Neg(w.re)};
 }
 
-// {c cosh b, s sinh b} where cosh and sinh alone may overflow.
+// {c cosh b, s sinh b} where cosh and sinh alone may overflow: by e^(|b|/2) twice. The half of the far part goes with
+// the second of them, since a half of the least c or s is no normal number.
 template <class Ops>
 Complex<Ops> ScaleByCoshSinh(const Ops& o, typename Ops::F b, typename Ops::F c, typename Ops::F s) {
   const auto half = o.Const(0.5);
   const auto near = o.Lt(o.Abs(b), o.Const(o.max_exponent() / 2));
-  const auto scaled = ScaleByExp(o, o.Abs(b), o.Mul(c, half), o.Mul(s, half), o.Lt(b, b));
+  const auto e = o.Exp(o.Mul(half, o.Select(near, o.Const(0.0), o.Abs(b))));
+  const auto half_e = o.Mul(half, e);
   return Select(o, near, {o.Mul(c, o.Cosh(b)), o.Mul(s, o.Sinh(b))},
-                {scaled.re, o.Mul(CopySign(o, o.Const(1.0), b), scaled.im)});
+                {o.Mul(o.Mul(c, e), half_e), o.Mul(CopySign(o, o.Const(1.0), b), o.Mul(o.Mul(s, e), half_e))});
 }
 // sin a cosh b + i cos a sinh b
 template <class Ops>
@@ -303,21 +310,32 @@ Complex<Ops> Logistic(const Ops& o, const Complex<Ops>& z) {
   return Divide(o, Select(o, left, e, {one, o.Const(0.0)}), Complex<Ops>{o.Add(one, e.re), e.im});
 }
 
-// x^y = exp(y log x).  0^y is 0 for real positive y, 1 for y = 0, NaN otherwise.
+// x^y = |x|^c e^(-d arg x) {cos q, sin q} with y = c + di and q = c arg x + d log|x|. The power of |x| is exp(c
+// log|x|), whose error grows with the logarithm, or that of a real number, whose error does not but grows with |x|'s
+// own: the latter where |x| is far from 1 and it keeps within range. XLA's specials: x^0 and 1^y are 1 whatever the
+// other is, 0^y is 0 for real positive y, inf^y is inf or 0 for real y; the products decide elsewhere.
 template <class Ops>
 Complex<Ops> Pow(const Ops& o, const Complex<Ops>& x, const Complex<Ops>& y) {
   const auto zero = o.Const(0.0), one = o.Const(1.0), inf = o.Const(kInfinity);
   const auto c = y.re, d = y.im;
-  const auto real = o.Eq(d, zero);
   const auto log = Log(o, x);
-  const auto cr = o.Mul(c, log.re), ci = o.Mul(c, log.im);
-  const auto exponent = o.Select(real, cr, o.Sub(cr, o.Mul(d, log.im)));
-  const auto angle = o.Select(real, ci, o.Add(ci, o.Mul(d, log.re)));
-  auto out = ScaleByExp(o, exponent, o.Cos(angle), o.Sin(angle), o.Lt(c, c));
-  const auto nan = o.Sub(inf, inf);
-  const auto of_zero = o.Select(o.And(real, o.Gt(c, zero)), zero, nan);
-  out = Select(o, o.And(o.Eq(x.re, zero), o.Eq(x.im, zero)), {of_zero, of_zero}, out);
-  return Select(o, o.And(o.Eq(c, zero), real), {one, zero}, out);
+  const auto turned = o.Neg(o.Mul(d, log.im));
+  const auto angle = o.Add(o.Mul(c, log.im), o.Mul(d, log.re));
+  const auto cos = o.Cos(angle), sin = o.Sin(angle);
+  const auto by_log = ScaleByExp(o, o.Add(o.Mul(c, log.re), turned), cos, sin, o.Lt(c, c));
+  const auto modulus = o.Mul(o.Pow(Abs(o, x), c), o.Exp(turned));
+  const auto far = o.And(o.Gt(o.Abs(log.re), o.Const(0.5)),
+                         o.And(o.Ge(modulus, o.Const(MinNormal(o))), o.Le(modulus, o.Const(MaxFinite(o)))));
+  auto out = Select(o, far, {o.Mul(modulus, cos), o.Mul(modulus, sin)}, by_log);
+  const auto real = o.Eq(d, zero), positive = o.And(real, o.Gt(c, zero)), negative = o.And(real, o.Lt(c, zero));
+  const auto axis = o.Eq(x.im, zero);
+  const auto of_zero = o.Select(positive, zero, o.Sub(inf, inf));
+  out = Select(o, o.And(o.Eq(x.re, zero), axis), {of_zero, of_zero}, out);
+  const auto of_inf = o.And(o.Eq(x.re, inf), axis);
+  out = Select(o, o.And(of_inf, positive), {inf, zero}, out);
+  out = Select(o, o.And(of_inf, negative), {zero, zero}, out);
+  const auto unit = o.Or(o.And(o.Eq(c, zero), real), o.And(o.Eq(x.re, one), axis));
+  return Select(o, unit, {one, zero}, out);
 }
 // -i log((x + iy) / sqrt(x^2 + y^2))
 template <class Ops>
@@ -328,72 +346,6 @@ Complex<Ops> Atan2(const Ops& o, const Complex<Ops>& y, const Complex<Ops>& x) {
   const auto log = Log(o, Divide(o, sum, Sqrt(o, Complex<Ops>{o.Add(xx.re, yy.re), o.Add(xx.im, yy.im)})));
   const auto real = o.And(o.Eq(y.im, zero), o.Eq(x.im, zero));
   return Select(o, real, {o.Atan2(y.re, x.re), zero}, {log.im, o.Neg(log.re)});
-}
-
-// What asin and acos share (Hull, Fairgrieve and Tang, ACM TOMS 23, 1997). With x = |re|, y = |im|, the distances
-// r, s of z to -1 and 1 and a = (r + s) / 2, asin has real part atan2(x, root) and acos atan2(root, re), where
-// root = sqrt(a^2 - x^2), and the imaginary part of both is log(a + sqrt(a^2 - 1)).
-template <class Ops>
-struct ArcParts {
-  typename Ops::F x, root, log;
-};
-template <class Ops>
-ArcParts<Ops> Arc(const Ops& o, const Complex<Ops>& z) {
-  const auto one = o.Const(1.0), half = o.Const(0.5), zero = o.Const(0.0);
-  const auto far_out = o.Const(o.digits() == 24 ? 0x1p30 : 0x1p300);
-  const auto ax = o.Abs(z.re), ay = o.Abs(z.im);
-  const auto far = o.Or(o.Gt(ax, far_out), o.Gt(ay, far_out));
-  const auto x = o.Select(far, zero, ax), y = o.Select(far, one, ay);
-  const auto x1 = o.Add(x, one), from_one = o.Sub(x, one);
-  const auto r = Hypot(o, x1, y), s = Hypot(o, from_one, y);
-  const auto a = o.Mul(half, o.Add(r, s));
-  const auto yy = o.Mul(y, y);
-  const auto inside = o.Le(x, one);
-  // r - (x + 1) and s - |x - 1|; for y = 0 both are 0.
-  const auto first = o.Div(yy, o.Add(r, x1));
-  const auto gap = o.Add(s, o.Abs(from_one));
-  const auto second = o.Div(yy, o.Select(o.Eq(gap, zero), one, gap));
-  const auto less_x = o.Mul(half, o.Add(first, o.Select(inside, gap, second)));
-  const auto less_one = o.Mul(half, o.Add(first, o.Select(inside, second, gap)));
-  const auto root = o.Sqrt(o.Mul(less_x, o.Add(a, x)));
-  const auto log = o.Log1p(o.Add(less_one, o.Sqrt(o.Mul(less_one, o.Add(a, one)))));
-  const auto far_log = o.Add(LogAbs(o, ax, ay), o.Const(0.69314718055994530942));
-  return {o.Select(far, ax, x), o.Select(far, ay, root), o.Select(far, far_log, log)};
-}
-template <class Ops>
-Complex<Ops> Asin(const Ops& o, const Complex<Ops>& z) {
-  const auto parts = Arc(o, z);
-  return {CopySign(o, o.Atan2(parts.x, parts.root), z.re), CopySign(o, parts.log, z.im)};
-}
-template <class Ops>
-Complex<Ops> Acos(const Ops& o, const Complex<Ops>& z) {
-  const auto parts = Arc(o, z);
-  return {o.Atan2(parts.root, z.re), o.Neg(CopySign(o, parts.log, z.im))};
-}
-// -i asin(iz)
-template <class Ops>
-Complex<Ops> Asinh(const Ops& o, const Complex<Ops>& z) {
-  const auto w = Asin(o, Complex<Ops>{o.Neg(z.im), z.re});
-  return {w.im, o.Neg(w.re)};
-}
-template <class Ops>
-Complex<Ops> Acosh(const Ops& o, const Complex<Ops>& z) {
-  const auto parts = Arc(o, z);
-  return {parts.log, CopySign(o, o.Atan2(parts.root, z.re), z.im)};
-}
-// log((1 + z) / (1 - z)) / 2
-template <class Ops>
-Complex<Ops> Atanh(const Ops& o, const Complex<Ops>& z) {
-  const auto one = o.Const(1.0), zero = o.Const(0.0);
-  const auto far_out = o.Const(o.digits() == 24 ? 0x1p30 : 0x1p300);
-  const auto ax = o.Abs(z.re), ay = o.Abs(z.im);
-  const auto far = o.Or(o.Gt(ax, far_out), o.Gt(ay, far_out));
-  const auto x = o.Select(far, zero, ax), y = o.Select(far, one, ay);
-  const auto rest = o.Sub(one, x);
-  const auto distance = o.Add(o.Mul(rest, rest), o.Mul(y, y));
-  const auto re = o.Mul(o.Const(0.25), o.Log1p(o.Div(o.Mul(o.Const(4.0), x), distance)));
-  const auto im = o.Mul(o.Const(0.5), o.Atan2(o.Add(y, y), o.Sub(o.Mul(rest, o.Add(one, x)), o.Mul(y, y))));
-  return {CopySign(o, o.Select(far, zero, re), z.re), CopySign(o, o.Select(far, o.Const(kPi / 2), im), z.im)};
 }
 
 }  // namespace krafla::complex_formulas

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "numerics/complex_formulas.h"
+#include "numerics/complex_inverse_formulas.h"
 #include "numerics/scalar_math.h"
 
 namespace krafla {
@@ -37,6 +38,7 @@ struct ScalarReal {
   static F Sinh(F a) { return scalar::Sinh(a); }
   static F Cosh(F a) { return scalar::Cosh(a); }
   static F Atan2(F a, F b) { return scalar::Atan2(a, b); }
+  static F Pow(F a, F b) { return scalar::Pow(a, b); }
   static B Lt(F a, F b) { return a < b; }
   static B Le(F a, F b) { return a <= b; }
   static B Gt(F a, F b) { return a > b; }

@@ -22,6 +22,7 @@ struct NodeReal {
   F Mul(F x, F y) const { return Make(Opcode::kMultiply, x, y); }
   F Div(F x, F y) const { return Make(Opcode::kDivide, x, y); }
   F Atan2(F x, F y) const { return Make(Opcode::kAtan2, x, y); }
+  F Pow(F x, F y) const { return Make(Opcode::kPower, x, y); }
   F Neg(F x) const { return Make(Opcode::kNegate, x); }
   F Abs(F x) const { return Make(Opcode::kAbs, x); }
   F Sqrt(F x) const { return Make(Opcode::kSqrt, x); }

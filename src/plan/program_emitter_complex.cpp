@@ -4,6 +4,7 @@
 
 #include "numerics/call_formula.h"
 #include "numerics/complex_formulas.h"
+#include "numerics/complex_inverse_formulas.h"
 #include "plan/complex_nodes.h"
 #include "plan/program_emitter.h"
 

@@ -39,6 +39,12 @@ bool IsNumber(const plan::ElementProgram& program, plan::NodeId id) {
          IsConstantWithin(node(n.operands[1]), -HUGE_VAL, HUGE_VAL);
 }
 
+// Whether the whole part of `v` is not zero; not so for NaN. Conversions have 0 in the place of the others: drivers
+// take an integer that is made a float again for what truncation gives, which would be -0 for them (Mesa).
+Value HasWholePart(Builder& b, Value v, bool is_signed) {
+  return b.FCompare(FCmp::kGe, is_signed ? b.Glsl(GLSLstd450FAbs, {v}, v.kind, v.width) : v, b.Float(v.kind, 1));
+}
+
 }  // namespace
 
 bool IsSmallNumber(const plan::ElementProgram& program, plan::NodeId id, ElementType to) {
@@ -62,7 +68,8 @@ Value SmallFloatToInt(Builder& b, Value v, ElementType to) {
   const Kind kind = ComputeKind(to);
   if (b.m.conversion().integers_by_addition && v.kind == Kind::kF32 && kind == Kind::kU32)
     return WholeByAddition(b, Truncated(b, v));
-  return IsSigned(to) ? b.FToS(v, kind) : b.FToU(v, kind);
+  const Value whole = b.Select(HasWholePart(b, v, IsSigned(to)), v, b.Float(v.kind, 0));
+  return IsSigned(to) ? b.FToS(whole, kind) : b.FToU(whole, kind);
 }
 
 // OpConvertFTo* is undefined out of range, so the operand is brought into range first.
@@ -74,7 +81,8 @@ Value FloatToInt(Builder& b, Value v, ElementType to) {
   const double limit = std::ldexp(1.0, is_signed ? bits - 1 : bits);  // the first value too large
   const double lowest = is_signed ? -limit : 0.0;
   const Value too_big = b.FCompare(FCmp::kGe, v, constant(limit));
-  const Value in_range = b.LAnd(b.FCompare(FCmp::kGe, v, constant(lowest)), b.LNot(too_big));
+  Value in_range = b.LAnd(HasWholePart(b, v, is_signed), b.LNot(too_big));
+  if (is_signed) in_range = b.LAnd(in_range, b.FCompare(FCmp::kGe, v, constant(lowest)));
   const Value safe = b.Select(in_range, v, constant(0));
   const Value converted = is_signed ? b.FToS(safe, kind) : b.FToU(safe, kind);
   const uint64_t lowest_bits = is_signed ? uint64_t{1} << (bits - 1) : 0;

@@ -218,6 +218,7 @@ class InputsTest(unittest.TestCase):
                       "  z = f64[50] real(y)\n  ROOT t = (bf16[200], f64[50]) tuple(x, z)\n}\n")
         for values in self.values(m, "--random", "--random-range", "2", "3"):
             self.assertTrue(all(2 <= v <= 3 for v in values) and len(set(values)) > 10)
+        self.krafla("run", "--random", "--random-range", "-3", "-2", m, "-d", "cpu", code=0)  # the module behind it
         self.krafla("run", m, "--random", "--random-range", "3", "2", code=2)
         self.krafla("run", m, "--random-range", "2", "3", code=2)
 

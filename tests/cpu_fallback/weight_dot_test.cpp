@@ -14,7 +14,7 @@
 namespace krafla::cpu {
 namespace {
 
-using Kind = CodeForm::Kind;
+using CodeKind = CodeForm::Kind;
 
 float OfBf16(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
 float InBf16(float number) {
@@ -68,11 +68,11 @@ class WeightTurn {
   int CodeAt(int64_t place, int64_t column) const {
     const std::byte* row = codes_.data() + place / c_.form.places() * stride_;
     const auto byte = [&](int64_t at) { return static_cast<int>(row[at]); };
-    const Kind kind = c_.form.kind;
-    if (kind == Kind::kColumnPairs) return byte(column / 2) >> (column % 2 * 4) & 15;
-    if (kind == Kind::kRowPairs) return byte(column) >> (place % 2 * 4) & 15;
-    if (kind == Kind::kWords) return byte(4 * column + place % 8 / 2) >> (place % 2 * 4) & 15;
-    return kind == Kind::kHalves ? byte(column) & 15 : byte(column);
+    const CodeKind kind = c_.form.kind;
+    if (kind == CodeKind::kColumnPairs) return byte(column / 2) >> (column % 2 * 4) & 15;
+    if (kind == CodeKind::kRowPairs) return byte(column) >> (place % 2 * 4) & 15;
+    if (kind == CodeKind::kWords) return byte(4 * column + place % 8 / 2) >> (place % 2 * 4) & 15;
+    return kind == CodeKind::kHalves ? byte(column) & 15 : byte(column);
   }
   float WeightAt(int64_t place, int64_t column) const {
     const auto n = static_cast<float>((CodeAt(place, column) ^ c_.form.flip) - c_.form.zero);
@@ -87,9 +87,9 @@ class WeightTurn {
   int64_t stride_ = 0;
 };
 
-const CodeForm kForms[] = {{Kind::kBytes, 0x80, 128},  {Kind::kBytes, 0, 117},  {Kind::kColumnPairs, 8, 8},
-                           {Kind::kColumnPairs, 0, 8}, {Kind::kRowPairs, 0, 8}, {Kind::kRowPairs, 8, 8},
-                           {Kind::kWords, 0, 7},       {Kind::kHalves, 8, 8}};
+const CodeForm kForms[] = {{CodeKind::kBytes, 0x80, 128},  {CodeKind::kBytes, 0, 117},  {CodeKind::kColumnPairs, 8, 8},
+                           {CodeKind::kColumnPairs, 0, 8}, {CodeKind::kRowPairs, 0, 8}, {CodeKind::kRowPairs, 8, 8},
+                           {CodeKind::kWords, 0, 7},       {CodeKind::kHalves, 8, 8}};
 
 TEST(WeightDot, IsThereWhereVectorsAreThoseOfAvx2) {
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -99,9 +99,9 @@ TEST(WeightDot, IsThereWhereVectorsAreThoseOfAvx2) {
 #endif
   for (const CodeForm& form : kForms)
     EXPECT_EQ(FindWeightDot(form.kind, WeightKind::kBf16Products, ElementType::kBF16) != nullptr, has);
-  EXPECT_EQ(FindWeightLines(Kind::kLinePairs, WeightKind::kCodes, ElementType::kF32) != nullptr, has);
+  EXPECT_EQ(FindWeightLines(CodeKind::kLinePairs, WeightKind::kCodes, ElementType::kF32) != nullptr, has);
   // A rounding that takes one operation is one of numbers of eight bits.
-  EXPECT_EQ(FindWeightDot(Kind::kBytes, WeightKind::kBf16Products, ElementType::kF32), nullptr);
+  EXPECT_EQ(FindWeightDot(CodeKind::kBytes, WeightKind::kBf16Products, ElementType::kF32), nullptr);
 }
 
 // Each scale that bf16 has, by the codes of a byte or of four bits: to the bit, with infinities, NaNs and numbers that
@@ -110,7 +110,7 @@ TEST(WeightDot, EveryScale) {
   for (const WeightKind how : {WeightKind::kBf16Products, WeightKind::kBf16Quotients}) {
     for (const CodeForm& form : kForms) {
       std::vector<uint16_t> scales;
-      for (uint32_t s = 0; s < 0x10000; s += form.kind == Kind::kBytes ? 1 : 7)
+      for (uint32_t s = 0; s < 0x10000; s += form.kind == CodeKind::kBytes ? 1 : 7)
         scales.push_back(static_cast<uint16_t>(s));
       const auto columns = static_cast<int64_t>(scales.size()) / 2 * 2 - 2;
       WeightTurn({form, how, 16, columns}, scales).Check();

@@ -112,6 +112,18 @@ class GraphMaker {
   Instruction* RaggedProduct();
   Instruction* Fused();
 
+  // random_rarities.cpp: what programs have seldom.
+  Instruction* BatchNormal();
+  Instruction* Asynchronous();
+  Instruction* WindowOfMany();
+  Instruction* SortByOwnOrder();
+  Instruction* ComplexOrder();
+  Instruction* RandomInLoop();
+  Instruction* BranchOnTuples();
+  Instruction* ReductionInOrder();
+  void TupleParameter();
+  void EntryLayoutsAndAliases();
+
   // One operation of any kind, into the pool.
   void MakeOne();
 

@@ -334,7 +334,15 @@ void GraphMaker::MakeOne() {
                                     {&GraphMaker::FromInitialValue, 2},
                                     {&GraphMaker::SortOfAnyNumber, 2},
                                     {&GraphMaker::RaggedProduct, 1},
-                                    {&GraphMaker::Fused, 2}};
+                                    {&GraphMaker::Fused, 2},
+                                    {&GraphMaker::BatchNormal, 2},
+                                    {&GraphMaker::Asynchronous, 2},
+                                    {&GraphMaker::WindowOfMany, 2},
+                                    {&GraphMaker::SortByOwnOrder, 2},
+                                    {&GraphMaker::ComplexOrder, 1},
+                                    {&GraphMaker::RandomInLoop, 1},
+                                    {&GraphMaker::BranchOnTuples, 2},
+                                    {&GraphMaker::ReductionInOrder, 2}};
   int64_t total = 0;
   for (const Row& row : kMakers) total += row.weight;
   // What devices say to each other, where there are some; else now and then, as what it means on one.
@@ -348,14 +356,15 @@ void GraphMaker::MakeOne() {
 }
 
 void GraphMaker::Make() {
+  if (random_.Chance(8)) TupleParameter();
   for (int64_t i = random_.Between(2, options_.max_operations); i > 0; --i) MakeOne();
   // What nobody uses, last made first, and now and then a value that somebody does.
   Ops results;
   for (auto it = pool_.rbegin(); it != pool_.rend() && results.size() < 8; ++it)
     if ((*it)->users().empty() || random_.Chance(10)) results.push_back(*it);
   if (results.empty()) results.push_back(Any());
-  if (results.size() == 1 && random_.Chance(70)) return c_->set_root(results[0]);
-  c_->set_root(Add(Opcode::kTuple, results));
+  c_->set_root(results.size() == 1 && random_.Chance(70) ? results[0] : Add(Opcode::kTuple, results));
+  if (random_.Chance(15)) EntryLayoutsAndAliases();
 }
 
 std::unique_ptr<Module> MakeRandomModule(uint64_t seed, const RandomGraphOptions& options) {

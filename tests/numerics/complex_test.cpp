@@ -130,6 +130,105 @@ TEST(Complex, HyperbolicFunctionsOfRealsAreReal) {
   CheckHyperbolicOfReals<double>();
 }
 
+// Bits but for those of NaNs.
+template <class T>
+void ExpectSame(std::complex<T> got, std::complex<T> want, const char* name, std::complex<T> of) {
+  const auto same = [](T a, T b) {
+    if (std::isnan(b)) return std::isnan(a);
+    return std::signbit(a) == std::signbit(b) &&
+           (a == b || std::abs(a - b) <= 8 * std::numeric_limits<T>::epsilon() * std::abs(b));
+  };
+  EXPECT_TRUE(same(got.real(), want.real()) && same(got.imag(), want.imag()))
+      << name << " of " << of << " is " << got << ", not " << want;
+}
+
+// What XLA's CPU back end has where a part of z is -0, so small that its square is 0, so large that its square is
+// infinite, infinite or NaN.
+template <class T>
+void CheckSpecials() {
+  using C = std::complex<T>;
+  constexpr T inf = std::numeric_limits<T>::infinity(), nan = std::numeric_limits<T>::quiet_NaN();
+  constexpr T tiny = sizeof(T) == 4 ? T(1e-30) : T(1e-200), root = sizeof(T) == 4 ? T(1e-15) : T(1e-100);
+  constexpr T large = sizeof(T) == 4 ? T(1e18) : T(1e160);
+  const T half_pi = std::acos(T{0}), pi = 2 * half_pi;
+  const T log2 = T(0.962423650119206894995517826848736846L);  // log(1.5 + sqrt(1.25))
+  const struct {
+    const char* name;
+    C (*f)(C);
+    C z, want;
+  } rows[] = {
+      {"asin", ComplexAsin<T>, {T(-1.5), -T{0}}, {-half_pi, log2}},
+      {"asin", ComplexAsin<T>, {T(-1.5), T{0}}, {-half_pi, log2}},
+      {"asin", ComplexAsin<T>, {0, tiny}, {0, tiny}},
+      {"asin", ComplexAsin<T>, {inf, -T{0}}, {half_pi, inf}},
+      {"acos", ComplexAcos<T>, {T(-1.5), -T{0}}, {pi, -log2}},
+      {"acos", ComplexAcos<T>, {1, -tiny}, {root, root}},
+      {"acos", ComplexAcos<T>, {1.5, tiny}, {tiny / std::sqrt(T(1.25)), -log2}},
+      {"asinh", ComplexAsinh<T>, {-T{0}, T(1.5)}, {log2, half_pi}},
+      {"asinh", ComplexAsinh<T>, {tiny, 0}, {tiny, 0}},
+      {"acosh", ComplexAcosh<T>, {T(-1.5), -T{0}}, {log2, pi}},
+      {"acosh", ComplexAcosh<T>, {1, tiny}, {root, root}},
+      {"atanh", ComplexAtanh<T>, {-large, -T{0}}, {-1 / large, half_pi}},
+      {"atanh", ComplexAtanh<T>, {0, nan}, {nan, -half_pi}},
+      {"atanh", ComplexAtanh<T>, {nan, 0}, {nan, half_pi}},
+      {"atanh", ComplexAtanh<T>, {large, nan}, {nan, -half_pi}},
+      {"atanh", ComplexAtanh<T>, {large, large}, {T(0.5) / large, half_pi}},
+      {"atanh", ComplexAtanh<T>, {inf, -inf}, {0, -half_pi}},
+      {"rsqrt", ComplexRsqrt<T>, {-inf, 1}, {-T{0}, -T{0}}},
+      {"rsqrt", ComplexRsqrt<T>, {1, -inf}, {0, 0}},
+      {"expm1", ComplexExpm1<T>, {-T{0}, -T{0}}, {0, 0}},
+      {"sinh", ComplexSinh<T>, {-inf, tiny}, {-inf, inf}},
+      {"cosh", ComplexCosh<T>, {T{1e5}, tiny}, {inf, inf}},
+  };
+  for (const auto& row : rows) ExpectSame(row.f(row.z), row.want, row.name, row.z);
+  // e^90 and e^715 overflow, their products with the least normal numbers do not.
+  const T normal = std::numeric_limits<T>::min(), past = sizeof(T) == 4 ? T{90} : T{715};
+  const long double product = std::exp(static_cast<long double>(past)) * static_cast<long double>(normal) / 2;
+  EXPECT_LE(std::abs(static_cast<double>(ComplexSinh(C(past, normal)).imag()) / static_cast<double>(product) - 1),
+            1e-5);
+}
+TEST(Complex, SpecialsAreThoseOfXla) {
+  CheckSpecials<float>();
+  CheckSpecials<double>();
+}
+
+template <class T>
+void CheckSpecialsOfTwo() {
+  using C = std::complex<T>;
+  constexpr T inf = std::numeric_limits<T>::infinity(), nan = std::numeric_limits<T>::quiet_NaN();
+  const T most = std::numeric_limits<T>::max(), least = std::numeric_limits<T>::min();
+  const struct {
+    C x, y, want;
+  } powers[] = {{{1, 0}, {0, inf}, {1, 0}},      {{1, 0}, {nan, 1}, {1, 0}},     {{nan, inf}, {0, 0}, {1, 0}},
+                {{inf, 0}, {inf, 0}, {inf, 0}},  {{inf, 0}, {-2, 0}, {0, 0}},    {{0, inf}, {1, 0}, {nan, nan}},
+                {{-inf, 1}, {2, 0}, {nan, nan}}, {{most, 0}, {1, 0}, {most, 0}}, {{least, 0}, {1, 0}, {least, 0}},
+                {{0, 0}, {-1, 0}, {nan, nan}}};
+  for (const auto& row : powers) ExpectSame(ComplexPow(row.x, row.y), row.want, "pow", row.x);
+  const struct {
+    C x, y, want;
+  } quotients[] = {
+      {{1, 0}, {-inf, -T{0}}, {-T{0}, -T{0}}}, {{1, 0}, {0, -inf}, {-T{0}, 0}}, {{1, -1}, {-T{0}, 0}, {-inf, inf}},
+      {{inf, 1}, {2, 1}, {inf, -inf}},         {{0, 0}, {0, 0}, {nan, nan}},    {{inf, 0}, {0, inf}, {nan, nan}}};
+  for (const auto& row : quotients) ExpectSame(ComplexDivide(row.x, row.y), row.want, "quotient", row.x);
+}
+TEST(Complex, SpecialsOfTwoAreThoseOfXla) {
+  CheckSpecialsOfTwo<float>();
+  CheckSpecialsOfTwo<double>();
+}
+
+// The error of exp(c log|x|) grows with the logarithm.
+TEST(Complex, PowersOfLargeAndSmallNumbersAreAccurate) {
+  std::mt19937 random(11);
+  std::uniform_real_distribution<double> unit(-1, 1);
+  for (int i = 0; i < 2000; ++i) {
+    const double scale = std::exp2(unit(random) * 40);
+    const C32 z(static_cast<float>(unit(random) * scale), static_cast<float>(unit(random) * scale));
+    const Wide w(static_cast<long double>(z.real()), static_cast<long double>(z.imag()));
+    ASSERT_LE(RelativeError(ComplexPow(z, C32(3, 0)), w * w * w), 1e-6) << z;
+    ASSERT_LE(RelativeError(ComplexPow(z, C32(-2, 0)), 1.0L / (w * w)), 1e-6) << z;
+  }
+}
+
 TEST(Complex, Atan2OfRealsIsAtan2) {
   EXPECT_EQ(ComplexAtan2(C64(1, 0), C64(-1, 0)), C64(std::atan2(1, -1), 0));
   const C64 got = ComplexAtan2(C64(0.5, 0.25), C64(1.5, -0.5));

@@ -225,6 +225,60 @@ TEST(ReduceTest, VariadicWithAnyCombiner) {
   }
 }
 
+// Maps x -> ax + b one after the other: an associative combiner that is not commutative.
+Reduction Composition() {
+  Reduction r;
+  r.kind = ReduceKind::kOther;
+  r.inputs = {0, 1};
+  ProgramBuilder b({});
+  const auto multiply = [&](NodeId x, NodeId y) { return b.Hlo(Opcode::kMultiply, ElementType::kS32, {x, y}); };
+  NodeId p[4];
+  for (int i = 0; i < 4; ++i) p[i] = b.Param(ElementType::kS32, i, 0);
+  b.AddResult(multiply(p[0], p[2]));
+  b.AddResult(b.Hlo(Opcode::kAdd, ElementType::kS32, {multiply(p[1], p[2]), p[3]}));
+  r.combiner = std::move(b).Finish();
+  ProgramBuilder init({});
+  for (const int64_t x : {3, 4}) init.AddResult(init.ConstantInt(ElementType::kS32, x));
+  r.init = std::move(init).Finish();
+  return r;
+}
+
+TEST(ReduceTest, AssociativeCombinersKeepTheOrder) {
+  for (const Layout& layout : {Layout{{5}, {300}}, Layout{{64}, {30}, true}, Layout{{2}, {150'000}}, Layout{{3}, {64}},
+                               Layout{{1}, {4096}}, Layout{{4}, {40'000}, true}, Layout{{3}, {257}}}) {
+    const int64_t rows = Count(layout.rows), count = Count(AllDims(layout));
+    ReduceKernel k;
+    k.row_dims = Dims(layout.rows);
+    k.element_dims = Dims(layout.elements);
+    ProgramBuilder element(AllDims(layout));
+    const int in = element.AddBuffer(ElementType::kS32, count, false);
+    const NodeId x = element.Load(in, ElementType::kS32, ArrayIndex(element, layout));
+    // Odd factors, so that all elements before them are seen in what wraps around.
+    element.AddResult(
+        element.Hlo(Opcode::kAdd, ElementType::kS32,
+                    {element.Hlo(Opcode::kAdd, ElementType::kS32, {x, x}), element.ConstantInt(ElementType::kS32, 1)}));
+    element.AddResult(element.Index(element.space().Iter(1)));
+    ReduceStage first;
+    first.program = std::move(element).Finish();
+    first.reductions = {Composition()};
+    ProgramBuilder row(layout.rows);
+    row.AddBuffer(ElementType::kS32, count, false);
+    std::vector<plan::Binding> bindings{{ElementType::kS32, count, true, false}};
+    for (int i = 0; i < 2; ++i) {
+      const int out = row.AddBuffer(ElementType::kS32, rows, true);
+      row.AddStore({out, row.space().Iter(0), row.Param(ElementType::kS32, i, 1), ElementType::kS32});
+      bindings.push_back({ElementType::kS32, rows, false, true});
+    }
+    ReduceStage second;
+    second.scope = ReduceStage::Scope::kRow;
+    second.program = std::move(row).Finish();
+    k.stages = {first, second};
+    const plan::KernelPlan plan = PlanOf(std::move(k), bindings, "composition." + layout.ToString());
+    CheckOnIntegers(plan);
+    CheckAsGpu(plan, 2);
+  }
+}
+
 // Padded windows of 3 x 3 over an image: max pooling and sums with masks.
 TEST(ReduceTest, Windows) {
   const int64_t height = 20, width = 24;

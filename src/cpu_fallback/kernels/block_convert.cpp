@@ -14,6 +14,7 @@
 #include <hwy/foreach_target.h>
 
 #include "cpu_fallback/kernels/block_loops-inl.h"
+#include "cpu_fallback/kernels/half_floats-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
@@ -131,7 +132,7 @@ struct RoundF16 {
   template <class D>
   static HWY_INLINE hn::Vec<D> Do(D d, hn::Vec<D> x) {
     const hn::Rebind<hwy::float16_t, D> dh;
-    return QuietNan(d, hn::PromoteTo(d, hn::DemoteTo(dh, x)), x);
+    return QuietNan(d, WidenFloats(d, hn::DemoteTo(dh, x)), x);
   }
 };
 struct RoundBF16 {
@@ -260,11 +261,11 @@ void WidenF16(const void* in, void* out, int64_t count) {
   float* to = static_cast<float*>(out);
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    const auto x = hn::PromoteTo(d, hn::LoadU(dh, a + i));
+    const auto x = WidenFloats(d, hn::LoadU(dh, a + i));
     hn::StoreU(QuietNan(d, x, x), d, to + i);
   }
   if (i < n) {
-    const auto x = hn::PromoteTo(d, hn::LoadN(dh, a + i, n - i));
+    const auto x = WidenFloats(d, hn::LoadN(dh, a + i, n - i));
     hn::StoreN(QuietNan(d, x, x), d, to + i, n - i);
   }
 }
@@ -275,8 +276,8 @@ void NarrowF16(const void* in, void* out, int64_t count) {
   const float* a = static_cast<const float*>(in);
   hwy::float16_t* to = static_cast<hwy::float16_t*>(out);
   std::size_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::DemoteTo(dh, hn::LoadU(d, a + i)), dh, to + i);
-  if (i < n) hn::StoreN(hn::DemoteTo(dh, hn::LoadN(d, a + i, n - i)), dh, to + i, n - i);
+  for (; i + lanes <= n; i += lanes) hn::StoreU(NarrowToF16(dh, hn::LoadU(d, a + i)), dh, to + i);
+  if (i < n) hn::StoreN(NarrowToF16(dh, hn::LoadN(d, a + i, n - i)), dh, to + i, n - i);
 }
 void WidenBF16(const void* in, void* out, int64_t n) {
   const uint16_t* a = static_cast<const uint16_t*>(in);
@@ -298,7 +299,7 @@ void RoundNarrowF16(const void* in, void* out, int64_t count) {
   const std::size_t lanes = hn::Lanes(d), n = static_cast<std::size_t>(count);
   const float* a = static_cast<const float*>(in);
   hwy::float16_t* to = static_cast<hwy::float16_t*>(out);
-  const auto narrow = [&](auto x) HWY_ATTR { return hn::DemoteTo(dh, QuietNan(d, x, x)); };
+  const auto narrow = [&](auto x) HWY_ATTR { return NarrowToF16(dh, QuietNan(d, x, x)); };
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) hn::StoreU(narrow(hn::LoadU(d, a + i)), dh, to + i);
   if (i < n) hn::StoreN(narrow(hn::LoadN(d, a + i, n - i)), dh, to + i, n - i);

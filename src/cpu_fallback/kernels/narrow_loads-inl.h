@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "cpu_fallback/kernels/half_floats-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -33,7 +35,7 @@ HWY_INLINE hn::Vec<D> LoadAs(D d, const S* p, std::size_t count) {
     return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, bits)));
   } else {
     const hn::Rebind<S, D> narrow;
-    return hn::PromoteTo(d, count == hn::Lanes(d) ? hn::LoadU(narrow, p) : hn::LoadN(narrow, p, count));
+    return WidenFloats(d, count == hn::Lanes(d) ? hn::LoadU(narrow, p) : hn::LoadN(narrow, p, count));
   }
 }
 

@@ -5,6 +5,7 @@
 #define HWY_TARGET_INCLUDE "cpu_fallback/kernels/narrow_windows.cpp"
 #include <hwy/foreach_target.h>
 
+#include "cpu_fallback/kernels/half_floats-inl.h"
 #include "cpu_fallback/kernels/window_tiles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -66,7 +67,7 @@ HWY_INLINE hn::Vec<D> Widened(D df, const uint16_t* at, int64_t stride) {
   else if (stride == 2) hn::LoadInterleaved2(d16, at, x, y);
   else if (stride == 3) hn::LoadInterleaved3(d16, at, x, y, z);
   else hn::LoadInterleaved4(d16, at, x, y, z, w);
-  return hn::PromoteTo(df, hn::BitCast(dn, x));
+  return WidenFloats(df, hn::BitCast(dn, x));
 }
 
 // Columns [c, n) of one row, as many as there are whole vectors for; of some stride more is read than is taken, which
@@ -95,7 +96,7 @@ HWY_INLINE void FoldWidenedEnd(const uint16_t* const* in, int64_t arrays, int64_
     auto value = hn::LoadN(df, to + c, n - c);
     for (int64_t k = 0; k < arrays; ++k) {
       const auto bits = hn::LoadN(d16, in[k] + offset + static_cast<int64_t>(c), n - c);
-      value = F::Do(df, value, hn::PromoteTo(df, hn::BitCast(dn, bits)));
+      value = F::Do(df, value, WidenFloats(df, hn::BitCast(dn, bits)));
     }
     hn::StoreN(value, df, to + c, n - c);
     c = n;

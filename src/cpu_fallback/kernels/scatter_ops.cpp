@@ -10,6 +10,7 @@
 
 #include "cpu_fallback/kernels/block_loops-inl.h"
 #include "cpu_fallback/kernels/float_extrema-inl.h"
+#include "cpu_fallback/kernels/half_floats-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
@@ -199,8 +200,8 @@ HWY_INLINE void CombineHalves(hwy::float16_t* to, const hwy::float16_t* from, in
   const hn::CappedTag<float, kLanes> d;
   const hn::Rebind<hwy::float16_t, decltype(d)> dh;
   for (; left >= static_cast<int64_t>(kLanes); to += kLanes, from += kLanes, left -= kLanes) {
-    const auto x = hn::PromoteTo(d, hn::LoadU(dh, to)), y = hn::PromoteTo(d, hn::LoadU(dh, from));
-    hn::StoreU(hn::DemoteTo(dh, CombineVectors<kOp>(d, x, y)), dh, to);
+    const auto x = WidenFloats(d, hn::LoadU(dh, to)), y = WidenFloats(d, hn::LoadU(dh, from));
+    hn::StoreU(NarrowToF16(dh, CombineVectors<kOp>(d, x, y)), dh, to);
   }
   if constexpr (kLanes > 1) CombineHalves<kOp, kLanes / 2>(to, from, left);
 }

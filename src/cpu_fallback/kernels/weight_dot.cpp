@@ -26,6 +26,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "cpu_fallback/kernels/half_floats-inl.h"
 #include "cpu_fallback/kernels/narrow_loads-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -143,7 +144,7 @@ struct ColumnFactors {
     if constexpr (kHow == WeightKind::kProducts) return hn::Mul(n, scale);
     if constexpr (kHow == WeightKind::kF16Products) {
       const hn::Rebind<hwy::float16_t, Floats> d16;
-      return hn::PromoteTo(d, hn::DemoteTo(d16, hn::Mul(n, scale)));
+      return WidenFloats(d, hn::DemoteTo(d16, hn::Mul(n, scale)));
     }
     if constexpr (kPlain) {
       return RoundedToBf16(kHow == WeightKind::kBf16Products ? hn::Mul(n, scale) : hn::Div(n, scale));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/loops/loop.h"
 
+#include "ir/comparison.h"
 #include "passes/simplify/scalar_facts.h"
 
 namespace krafla {
@@ -117,18 +118,6 @@ struct Counter {
   ComparisonDirection direction;
   ElementType type;
 };
-
-ComparisonDirection Mirrored(ComparisonDirection d) {
-  switch (d) {
-    case ComparisonDirection::kEq: return ComparisonDirection::kEq;
-    case ComparisonDirection::kNe: return ComparisonDirection::kNe;
-    case ComparisonDirection::kGe: return ComparisonDirection::kLe;
-    case ComparisonDirection::kLt: return ComparisonDirection::kGt;
-    case ComparisonDirection::kGt: return ComparisonDirection::kLt;
-    case ComparisonDirection::kLe: return ComparisonDirection::kGe;
-  }
-  KRAFLA_UNREACHABLE();
-}
 
 std::optional<Wide> ConstantInt(const Instruction* i) {
   if (i == nullptr || !i->shape().IsScalar() || !IsIntegral(i->shape().element_type())) return std::nullopt;

@@ -64,6 +64,9 @@ Result<Instruction*> ToUpdate(Instruction* i) {
     if (is_in(attributes.inserted_window_dims) || is_in(attributes.input_batching_dims)) window.push_back(1);
     else window.push_back(updates->shape().dims()[static_cast<std::size_t>(attributes.update_window_dims[next++])]);
   }
+  // No place of an array without elements holds a window of one.
+  for (std::size_t d = 0; d < window.size(); ++d)
+    if (window[d] > operand->shape().dims()[d]) return operand;
   Rewriter rewrite(*i);
   KRAFLA_ASSIGN(std::vector<Instruction*> starts, WindowStarts(rewrite, *i, indices));
   std::vector<Instruction*> slice_operands = {operand};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ir/comparison.h"
 #include "plan/reindex.h"
 #include "plan/rows/mask_ranges.h"
 
@@ -11,17 +12,6 @@ namespace {
 
 std::size_t LimitAt(int64_t i) { return static_cast<std::size_t>(i); }
 
-ComparisonDirection Mirrored(ComparisonDirection direction) {
-  switch (direction) {
-    case ComparisonDirection::kLt: return ComparisonDirection::kGt;
-    case ComparisonDirection::kLe: return ComparisonDirection::kGe;
-    case ComparisonDirection::kGt: return ComparisonDirection::kLt;
-    case ComparisonDirection::kGe: return ComparisonDirection::kLe;
-    case ComparisonDirection::kEq:
-    case ComparisonDirection::kNe: return direction;
-  }
-  KRAFLA_UNREACHABLE();
-}
 ComparisonDirection Negated(ComparisonDirection direction) {
   switch (direction) {
     case ComparisonDirection::kLt: return ComparisonDirection::kGe;

@@ -63,7 +63,7 @@ void RowEmitter::EmitFromParts(const ReduceWork& work, const std::function<Value
   const ReductionValues values(b_, w_.buffers, stage.reductions, /*wide=*/true);
   const Values init = values.InitValues();
   const auto merge = [&](Value part, const Values& s) { return values.Merge(s, values.Restore(load(part))); };
-  Values state = Walk(work.begin, work.end, 1, values.Start(row_width_), merge);
+  Values state = Walk(work.begin, work.end, 1, values.Start(row_width_), merge, values.in_order());
   state = Meet(values, state);
   Values known = values.Finish(state, init);
   for (std::size_t i = 1; i < k_.stages.size(); ++i) {
@@ -83,7 +83,7 @@ ProgramLowering RowEmitter::RowLowering(const plan::ElementProgram& program, con
 Values RowEmitter::ReduceElements(const ReduceStage& stage, const ReduceWork& work, const Values& known,
                                   const ReductionValues& values) {
   const plan::ElementProgram& program = stage.program;
-  const bool vector = owner_ != RowOwner::kInvocation && ElementVectors(program);
+  const bool vector = owner_ != RowOwner::kInvocation && !values.in_order() && ElementVectors(program);
   const int width = owner_ == RowOwner::kInvocation ? row_width_ : vector ? 4 : 1;
   const int dim = owner_ == RowOwner::kInvocation ? p_.row_dim : p_.element_dim;
   ProgramLowering base(b_, w_.buffers, program, dim, width);
@@ -104,9 +104,10 @@ Values RowEmitter::ReduceElements(const ReduceStage& stage, const ReduceWork& wo
     lowering.EmitStores();
     return inputs.empty() ? s : values.Accumulate(s, inputs, width);
   };
-  const Values state = values.is_wide() && !stage.reductions.empty()
-                           ? WalkChains(work, step, values, width, together, accumulate)
-                           : Walk(work.begin, work.end, step, values.Start(width), accumulate, together);
+  const Values state =
+      values.is_wide() && !stage.reductions.empty()
+          ? WalkChains(work, step, values, width, together, accumulate)
+          : Walk(work.begin, work.end, step, values.Start(width), accumulate, values.in_order(), together);
   return owner_ == RowOwner::kInvocation ? state : values.Horizontal(state, width);
 }
 
@@ -140,6 +141,10 @@ bool RowEmitter::IsLong(Value begin, Value end) const {
 
 Values RowEmitter::WalkChains(const ReduceWork& work, uint32_t step, const ReductionValues& values, int width,
                               uint32_t together, const Turn& body) {
+  if (values.in_order() && Lanes() > 1) {
+    const auto [begin, end] = Run(work.begin, work.end);
+    return values.InChains(begin, end, 1, width, body);
+  }
   const Value first = b_.Add(work.begin, b_.Mul(Lane(), b_.U32(step)));
   uint64_t begin, end;
   const bool constant = b_.m.IsConstant(work.begin, &begin) && b_.m.IsConstant(work.end, &end);
@@ -147,10 +152,21 @@ Values RowEmitter::WalkChains(const ReduceWork& work, uint32_t step, const Reduc
   return values.InChains(first, work.end, Lanes() * step, width, body, together);
 }
 
-Values RowEmitter::Walk(Value begin, Value end, uint32_t step, const Values& start, const Turn& body,
+std::pair<Value, Value> RowEmitter::Run(Value begin, Value end) {
+  const uint32_t lanes = Lanes();
+  const Value length = b_.UDiv(b_.Add(b_.Sub(end, begin), b_.U32(lanes - 1)), b_.U32(lanes));
+  const Value first = b_.Min(b_.Add(begin, b_.Mul(Lane(), length)), end);
+  return {first, b_.Min(b_.Add(first, length), end)};
+}
+
+Values RowEmitter::Walk(Value begin, Value end, uint32_t step, const Values& start, const Turn& body, bool in_order,
                         uint32_t together) {
   const uint32_t lanes = Lanes();
   const Value lane = Lane();
+  if (in_order && lanes > 1) {
+    const auto [from, to] = Run(begin, end);
+    return b_.For(from, to, b_.U32(1), start, body);
+  }
   uint64_t first, last;
   const bool constant = b_.m.IsConstant(begin, &first) && b_.m.IsConstant(end, &last);
   const uint64_t turn = uint64_t{lanes} * step;

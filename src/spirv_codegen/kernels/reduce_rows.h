@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "spirv_codegen/kernels/context.h"
@@ -73,11 +74,15 @@ class RowEmitter {
   // Whether an invocation takes more of the elements than two chains.
   bool IsLong(Value begin, Value end) const;
   // This invocation's turns over [begin, end), `step` elements each.
-  // `together`: as TurnsTogether has it.
-  Values Walk(Value begin, Value end, uint32_t step, const Values& start, const Turn& body, uint32_t together = 1);
+  // `together`: as TurnsTogether has it. `in_order`: invocations that share a row take runs of elements one behind the
+  // other, not by turns.
+  Values Walk(Value begin, Value end, uint32_t step, const Values& start, const Turn& body, bool in_order,
+              uint32_t together = 1);
   // The same in chains of kSumChain turns.
   Values WalkChains(const ReduceWork& work, uint32_t step, const ReductionValues& values, int width, uint32_t together,
                     const Turn& body);
+  // The run of [begin, end) that this invocation takes.
+  std::pair<Value, Value> Run(Value begin, Value end);
   // Of a stage. Where drivers write all turns out they keep what these give for the stages that follow.
   int64_t LoadsOfElement() const;
   std::size_t ProgramSize() const;

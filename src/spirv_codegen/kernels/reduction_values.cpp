@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spirv_codegen/kernels/reduction_values.h"
 
+#include <algorithm>
 #include <bit>
 #include <limits>
 
 #include "plan/arg_extremum.h"
+#include "plan/combiner_order.h"
 #include "spirv_codegen/kernels/wide_sum.h"
 
 namespace krafla::spirv {
@@ -74,7 +76,11 @@ Values RunScalarProgram(Builder& b, Buffers& buffers, const plan::ElementProgram
 }
 
 ReductionValues::ReductionValues(Builder& b, Buffers& buffers, std::span<const Reduction> reductions, bool wide)
-    : b_(b), buffers_(buffers), reductions_(reductions), wide_(wide) {}
+    : b_(b),
+      buffers_(buffers),
+      reductions_(reductions),
+      wide_(wide),
+      in_order_(std::ranges::any_of(reductions, plan::DependsOnOrder)) {}
 
 bool ReductionValues::HasIdentity(const Reduction& r) const {
   return (r.inputs.size() == 1 && r.kind != Reduction::Kind::kOther) || IsSumOfParts(r);
@@ -112,7 +118,8 @@ Values ReductionValues::StartOf(int width, bool wide) const {
 Values ReductionValues::Combine(const Reduction& r, std::span<const Value> left, std::span<const Value> right) const {
   Values params(left.begin(), left.end());
   params.insert(params.end(), right.begin(), right.end());
-  // Lanes take elements by turns, so that what lies further left may come from further behind.
+  // Lanes take elements by turns unless they have to be combined in their order, so that what lies further left may
+  // come from further behind.
   return RunScalarProgram(b_, buffers_, plan::ForPairsInAnyOrder(r.combiner), params, /*seen=*/!HasIdentity(r));
 }
 

@@ -25,6 +25,8 @@ class ReductionValues {
   ReductionValues(Builder& b, Buffers& buffers, std::span<const plan::Reduction> reductions, bool wide = false);
 
   bool is_wide() const { return wide_; }
+  // Whether elements have to be combined in their order.
+  bool in_order() const { return in_order_; }
 
   // The inputs of all reductions in order: results of `program` at the element that `lowering` stands at.
   Values Inputs(const plan::ElementProgram& program, ProgramLowering& lowering) const;
@@ -71,7 +73,7 @@ class ReductionValues {
   Builder& b_;
   Buffers& buffers_;
   std::span<const plan::Reduction> reductions_;
-  bool wide_;
+  bool wide_, in_order_;
 };
 
 }  // namespace krafla::spirv

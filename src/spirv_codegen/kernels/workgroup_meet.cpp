@@ -34,6 +34,15 @@ Values WorkgroupMeet::Meet(const ReductionValues& values, Values state) {
     put(entry, state);
   }
   b_.WorkgroupBarrier();
+  if (subgroup_ == 0 && values.in_order()) {
+    // Neighbours meet, then pairs of them, ...
+    for (uint32_t step = 1; step < entries; step *= 2) {
+      const Value is_left = b_.Compare(Cmp::kEq, b_.And(entry, b_.U32(2 * step - 1)), b_.U32(0));
+      b_.If(is_left, [&] { put(entry, values.Merge(get(entry), get(b_.Add(entry, b_.U32(step))))); });
+      b_.WorkgroupBarrier();
+    }
+    return get(b_.U32(0));
+  }
   if (subgroup_ == 0) {
     for (uint32_t half = entries / 2; half >= 1; half /= 2) {
       b_.If(b_.Compare(Cmp::kULt, entry, b_.U32(half)),
