@@ -2,6 +2,7 @@
 #include "cpu_fallback/kernels/weight_dot.h"
 
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -91,7 +92,32 @@ const CodeForm kForms[] = {{Kind::kBytes, 0x80, 128},  {Kind::kBytes, 0, 117},  
                            {Kind::kColumnPairs, 0, 8}, {Kind::kRowPairs, 0, 8}, {Kind::kRowPairs, 8, 8},
                            {Kind::kWords, 0, 7},       {Kind::kHalves, 8, 8}};
 
-TEST(WeightDot, IsThereWhereVectorsAreThoseOfAvx2) {
+// With the vectors of this processor, and with those of AVX2 where they are wider.
+class WeightDot : public ::testing::TestWithParam<bool> {
+ protected:
+  static constexpr int64_t kWide = HWY_AVX3 | HWY_AVX3_DL | HWY_AVX3_ZEN4 | HWY_AVX3_SPR;
+  void SetUp() override {
+    is_wide_ = (hwy::SupportedTargets() & kWide) != 0;
+    if (!GetParam()) return;
+    if (!is_wide_) GTEST_SKIP() << "This processor has no wider vectors.";
+    is_wide_ = false;
+    Choose(kWide);
+  }
+  void TearDown() override { Choose(0); }
+
+  bool is_wide_ = false;
+
+ private:
+  // SupportedTargets chooses anew, so that nothing asks for it between this and the test.
+  static void Choose(int64_t without) {
+    hwy::DisableTargets(without);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Vectors, WeightDot, ::testing::Bool(),
+                         [](const auto& chosen) { return chosen.param ? "Avx2" : "Widest"; });
+
+TEST_P(WeightDot, IsThereFromAvx2) {
 #if defined(__x86_64__) && defined(__GNUC__)
   const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #else
@@ -99,14 +125,15 @@ TEST(WeightDot, IsThereWhereVectorsAreThoseOfAvx2) {
 #endif
   for (const CodeForm& form : kForms)
     EXPECT_EQ(FindWeightDot(form.kind, WeightKind::kBf16Products, ElementType::kBF16) != nullptr, has);
-  EXPECT_EQ(FindWeightLines(Kind::kLinePairs, WeightKind::kCodes, ElementType::kF32) != nullptr, has);
+  // Of wider vectors native code adds them up.
+  EXPECT_EQ(FindWeightLines(Kind::kLinePairs, WeightKind::kCodes, ElementType::kF32) != nullptr, has && !is_wide_);
   // A rounding that takes one operation is one of numbers of eight bits.
   EXPECT_EQ(FindWeightDot(Kind::kBytes, WeightKind::kBf16Products, ElementType::kF32), nullptr);
 }
 
 // Each scale that bf16 has, by the codes of a byte or of four bits: to the bit, with infinities, NaNs and numbers that
 // are subnormal or overflow when they are multiplied.
-TEST(WeightDot, EveryScale) {
+TEST_P(WeightDot, EveryScale) {
   for (const WeightKind how : {WeightKind::kBf16Products, WeightKind::kBf16Quotients}) {
     for (const CodeForm& form : kForms) {
       std::vector<uint16_t> scales;
@@ -118,9 +145,9 @@ TEST(WeightDot, EveryScale) {
   }
 }
 
-TEST(WeightDot, OddColumns) {
+TEST_P(WeightDot, OddColumns) {
   for (const CodeForm& form : kForms)
-    for (const int64_t columns : {1, 2, 7, 8, 9, 31, 33, 70})
+    for (const int64_t columns : {1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 70})
       WeightTurn({form, WeightKind::kBf16Products, 8, columns}, std::vector<uint16_t>(80, 0x3e77)).Check();
 }
 

@@ -111,10 +111,11 @@ bool WeightProduct::PlaceFactors(const plan::ElementProgram& program, std::optio
   return factors.of_groups.has_value();
 }
 
-// Each thread should have some tasks; one alone goes along whole rows.
+// Each thread should have some tasks, of about as many lines; one alone goes along whole rows.
 int64_t WeightProduct::LinesOfTask() const {
   const int64_t shares = threads_ == 1 ? 1 : 2 * int64_t{threads_};
-  return std::min(kMostLines, std::max(kLeastLines, RoundUp(CeilDiv(lines_ * batches_, shares), 64)));
+  const int64_t most = std::clamp(CeilDiv(lines_ * batches_, shares), kLeastLines, kMostLines);
+  return RoundUp(CeilDiv(lines_, CeilDiv(lines_, most)), 64);
 }
 
 bool WeightProduct::PlaceCodes(const QuantisedWeights& weights) {

@@ -14,13 +14,12 @@
 
 #include "cpu_fallback/kernels/unroll.h"
 
-// AVX-512 has native code for it.
+// Sets above AVX-512's first have nothing that is used here.
 #ifdef HWY_DISABLED_TARGETS
 #undef HWY_DISABLED_TARGETS
 #endif
-#define HWY_DISABLED_TARGETS                                                                                         \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3 | HWY_AVX3_DL | HWY_AVX3_ZEN4 | HWY_AVX3_SPR | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | \
-   HWY_SVE2_128)
+#define HWY_DISABLED_TARGETS \
+  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_AVX3_ZEN4 | HWY_AVX3_SPR | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_fallback/kernels/weight_dot.cpp"
 #include <hwy/foreach_target.h>
@@ -36,13 +35,15 @@ namespace hn = hwy::HWY_NAMESPACE;
 #if !HWY_ARCH_X86 || HWY_TARGET <= HWY_AVX2
 
 using Kind = CodeForm::Kind;
-using Floats = hn::CappedTag<float, 8>;
+using Floats = hn::CappedTag<float, 16>;
 using Words = hn::RebindToSigned<Floats>;
 using UnsignedWords = hn::RebindToUnsigned<Floats>;
 using Bytes = hn::Rebind<uint8_t, Floats>;
 using F = hn::Vec<Floats>;
 
 constexpr int64_t kLanes = hn::MaxLanes(Floats());
+// Of AVX-512 alone: a permutation, which looks at four bits of a lane, makes numbers of codes of four bits.
+constexpr bool kHasTables = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3;
 constexpr int kVectors = 4;           // of columns, side by side
 constexpr int64_t kBytesAhead = 512;  // of a line, which the processor has asked for when they are read
 
@@ -56,17 +57,23 @@ constexpr int64_t ByteOf(int64_t column) {
   return kKind == Kind::kColumnPairs ? column / 2 : kKind == Kind::kWords ? column * 4 : column;
 }
 
+// The bytes of `count` codes of four bits, each lane with all of them, or every second with the first eight and the
+// others with those behind them.
+HWY_INLINE hn::Vec<Words> LoadPairs(const std::byte* from, int64_t count) {
+  using All = std::conditional_t<kLanes == 16, uint64_t, uint32_t>;
+  All all = 0;
+  if (count == kLanes) std::memcpy(&all, from, sizeof all);
+  else std::memcpy(&all, from, static_cast<std::size_t>(std::min(count + 1, kLanes) / 2));
+  return hn::BitCast(Words(), hn::Set(hn::Repartition<All, Words>(), all));
+}
+
 // The codes of as many columns as a vector has lanes, each in the bits of a word that CodeOf takes it from. Nothing
 // behind the last of `count` columns is read.
 template <Kind kKind>
 HWY_INLINE hn::Vec<Words> LoadCodes(const std::byte* from, int64_t count) {
   const Words d;
   if constexpr (kKind == Kind::kColumnPairs) {
-    // All lanes have all of them.
-    uint32_t all = 0;
-    if (count == kLanes) std::memcpy(&all, from, static_cast<std::size_t>(kLanes / 2));
-    else std::memcpy(&all, from, static_cast<std::size_t>(std::min(count + 1, kLanes) / 2));
-    return hn::Set(d, static_cast<int32_t>(all));
+    return LoadPairs(from, count);
   } else if constexpr (kKind == Kind::kWords) {
     const auto* words = reinterpret_cast<const int32_t*>(from);
     return count == kLanes ? hn::LoadU(d, words) : hn::LoadN(d, words, static_cast<std::size_t>(count));
@@ -79,30 +86,68 @@ HWY_INLINE hn::Vec<Words> LoadCodes(const std::byte* from, int64_t count) {
   }
 }
 
-// As a signed number, of place `kPlace` of a row.
-template <Kind kKind, int kPlace>
-HWY_INLINE hn::Vec<Words> CodeOf(hn::Vec<Words> loaded) {
-  if constexpr (kKind == Kind::kBytes) {
-    return loaded;
-  } else if constexpr (kKind == Kind::kColumnPairs) {
-    const auto up = hn::Sub(hn::Set(Words(), 28), hn::ShiftLeft<2>(hn::Iota(Words(), 0)));
-    return hn::ShiftRight<28>(hn::Shl(loaded, up));
-  } else {
-    return hn::ShiftRight<28>(hn::ShiftLeft<28 - 4 * kPlace>(loaded));
-  }
+// Columns and lanes: of column pairs in words of eight, the first lane of two has its column of the first word.
+template <Kind kKind>
+constexpr bool kMovesColumns = kKind == Kind::kColumnPairs && kLanes == 16;
+template <Kind kKind>
+HWY_INLINE F ColumnsToLanes(F v) {
+  if constexpr (!kMovesColumns<kKind>) return v;
+  else return hn::InterleaveWholeLower(Floats(), v, hn::ConcatUpperUpper(Floats(), v, v));
+}
+template <Kind kKind>
+HWY_INLINE F LanesToColumns(F v) {
+  if constexpr (!kMovesColumns<kKind>) return v;
+  else return hn::ConcatLowerLower(Floats(), hn::ConcatOdd(Floats(), v, v), hn::ConcatEven(Floats(), v, v));
 }
 
-// What a turn's codes have in common: what makes them signed, and what is then to be taken from them.
+// What a turn's codes have in common: what makes them signed, and what is then to be taken from them; or the numbers
+// of codes of four bits, from which nothing is taken.
 struct CodeShift {
   int32_t flip = 0;
   float zero = 0;
+  alignas(64) float numbers[16] = {};
 };
+template <Kind kKind>
+constexpr bool kIsInTable = kHasTables && kKind != Kind::kBytes;
+
 template <Kind kKind>
 HWY_INLINE CodeShift ShiftOf(const CodeForm& form) {
   constexpr int kHalf = kKind == Kind::kBytes ? 128 : 8;
+  CodeShift out;
+  if constexpr (kIsInTable<kKind>) {
+    for (int c = 0; c < 16; ++c) out.numbers[c] = static_cast<float>((c ^ form.flip) - form.zero);
+    return out;
+  }
   // Bytes are signed already when it is applied.
   const uint32_t every = kKind == Kind::kBytes ? 0xffffff80u : 0x88888888u;
-  return {form.flip == kHalf ? 0 : static_cast<int32_t>(every), static_cast<float>(form.zero - kHalf)};
+  out.flip = form.flip == kHalf ? 0 : static_cast<int32_t>(every), out.zero = static_cast<float>(form.zero - kHalf);
+  return out;
+}
+
+// Place `kPlace` of a row as a number, without its zero point.
+template <Kind kKind, int kPlace>
+HWY_INLINE F NumberOf(hn::Vec<Words> loaded, [[maybe_unused]] F numbers) {
+  const Floats d;
+  if constexpr (kKind == Kind::kBytes) {
+    return hn::ConvertTo(d, loaded);
+  } else if constexpr (!kIsInTable<kKind>) {
+    if constexpr (kKind == Kind::kColumnPairs) {
+      const auto up = hn::Sub(hn::Set(Words(), 28), hn::ShiftLeft<2>(hn::Iota(Words(), 0)));
+      return hn::ConvertTo(d, hn::ShiftRight<28>(hn::Shl(loaded, up)));
+    } else {
+      return hn::ConvertTo(d, hn::ShiftRight<28>(hn::ShiftLeft<28 - 4 * kPlace>(loaded)));
+    }
+  } else {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+    // A permutation looks at four bits of a lane alone.
+    const UnsignedWords du;
+    auto bits = hn::BitCast(du, loaded);
+    if constexpr (kKind == Kind::kColumnPairs)
+      bits = hn::Shr(bits, hn::ShiftLeft<2>(hn::ShiftRight<1>(hn::Iota(du, 0))));
+    else bits = hn::ShiftRight<4 * kPlace>(bits);
+    return F{_mm512_permutexvar_ps(bits.raw, numbers.raw)};
+#endif
+  }
 }
 
 HWY_INLINE F RoundedToBf16(F v) {
@@ -159,21 +204,21 @@ struct ColumnFactors {
 template <Kind kKind, WeightKind kHow, bool kShifts, bool kPlain, bool kIsUpper>
 struct Columns {
   using Factors = ColumnFactors<kHow, kPlain>;
+  static constexpr bool kFlips = kShifts && !kIsInTable<kKind>;
 
   // Places `kPlace` and on of a row, of which `loaded` are the codes.
   template <int kCount, int kPlace>
-  static HWY_INLINE void AddPlaces(const hn::Vec<Words> (&loaded)[kCount], const Factors (&factors)[kCount],
+  static HWY_INLINE void AddPlaces(const hn::Vec<Words> (&loaded)[kCount], F numbers, const Factors (&factors)[kCount],
                                    const F (&zeros)[kCount], const float* vector, F (&sums)[kCount]) {
-    const Floats d;
-    const F x = hn::Set(d, vector[kPlace]);
+    const F x = hn::Set(Floats(), vector[kPlace]);
     KRAFLA_UNROLL(4)
     for (int v = 0; v < kCount; ++v) {
-      F n = hn::ConvertTo(d, CodeOf<kKind, kIsUpper ? 1 : kPlace>(loaded[v]));
+      F n = NumberOf<kKind, kIsUpper ? 1 : kPlace>(loaded[v], numbers);
       if constexpr (kShifts) n = hn::Sub(n, zeros[v]);
       sums[v] = hn::MulAdd(x, factors[v].Weight(n), sums[v]);
     }
     if constexpr (kPlace + 1 < PlacesOfRow<kKind>())
-      AddPlaces<kCount, kPlace + 1>(loaded, factors, zeros, vector, sums);
+      AddPlaces<kCount, kPlace + 1>(loaded, numbers, factors, zeros, vector, sums);
   }
 
   template <int kCount>
@@ -186,29 +231,33 @@ struct Columns {
     KRAFLA_UNROLL(4)
     for (int v = 0; v < kCount; ++v) {
       sums[v] = hn::Zero(d), zeros[v] = hn::Set(d, shift.zero);
-      factors[v].Set(scales[v]);
-      if (kShifts && t.zeros != nullptr) zeros[v] = hn::Add(zeros[v], LoadAs(d, t.zeros + column + v * kLanes, lanes));
+      factors[v].Set(ColumnsToLanes<kKind>(scales[v]));
+      if (kShifts && t.zeros != nullptr)
+        zeros[v] = hn::Add(zeros[v], ColumnsToLanes<kKind>(LoadAs(d, t.zeros + column + v * kLanes, lanes)));
     }
+    const F numbers = hn::Load(d, shift.numbers);
     const std::byte* row = t.weights + ByteOf<kKind>(column);
     const int64_t rows = t.places / PlacesOfRow<kKind>();
-    // Of lines that begin here.
-    constexpr auto kBytes = static_cast<std::uintptr_t>(ByteOf<kKind>(kCount * kLanes));
-    if (t.ahead != 0 && reinterpret_cast<std::uintptr_t>(row) % 64 < kBytes)
-      for (int64_t r = 0; r < rows; ++r) __builtin_prefetch(row + r * t.stride + t.ahead, 0, 2);
+    // What several pieces of columns have in a line of memory each of them fetches a part of, row by row: memory gives
+    // most where it is asked at all times.
+    constexpr int64_t kBytes = ByteOf<kKind>(kCount * kLanes), kPieces = kBytes < 64 ? 64 / kBytes : 1;
+    const int64_t piece = static_cast<int64_t>(reinterpret_cast<std::uintptr_t>(row) % 64) / kBytes;
     const float* vector = t.vector;
     for (int64_t r = 0; r < rows; ++r, row += t.stride, vector += PlacesOfRow<kKind>()) {
+      if (r % kPieces == piece)
+        for (int64_t b = 0; b < kBytes; b += 64) __builtin_prefetch(row + t.ahead + b, 0, 2);
       hn::Vec<Words> loaded[kCount];
       KRAFLA_UNROLL(4)
       for (int v = 0; v < kCount; ++v) {
         loaded[v] = LoadCodes<kKind>(row + ByteOf<kKind>(v * kLanes), count);
-        if constexpr (kShifts) loaded[v] = hn::Xor(loaded[v], hn::Set(Words(), shift.flip));
+        if constexpr (kFlips) loaded[v] = hn::Xor(loaded[v], hn::Set(Words(), shift.flip));
       }
-      AddPlaces<kCount, 0>(loaded, factors, zeros, vector, sums);
+      AddPlaces<kCount, 0>(loaded, numbers, factors, zeros, vector, sums);
     }
     KRAFLA_UNROLL(4)
     for (int v = 0; v < kCount; ++v) {
       float* to = t.sums + column + v * kLanes;
-      hn::StoreN(hn::Add(LoadAs(d, to, lanes), sums[v]), d, to, lanes);
+      hn::StoreN(hn::Add(LoadAs(d, to, lanes), LanesToColumns<kKind>(sums[v])), d, to, lanes);
     }
   }
 };
@@ -272,7 +321,7 @@ struct Lines {
       for (int i = 0; i < kCount; ++i) {
         auto loaded = LoadCodes<kKind>(from[i] + ByteOf<kKind>(p), count);
         if constexpr (kShifts) loaded = hn::Xor(loaded, hn::Set(Words(), shift.flip));
-        F n = hn::ConvertTo(d, CodeOf<kKind, 0>(loaded));
+        F n = NumberOf<kKind, 0>(loaded, hn::Zero(d));
         if constexpr (kShifts) n = hn::Sub(n, zero);
         F weight = factors[i].Weight(n);
         if (count < kLanes) weight = hn::IfThenElseZero(is_there, weight);
@@ -343,9 +392,12 @@ WeightLinesFn LinesOf(WeightKind how, ElementType scales) {
     return &DotLines<kKind, WeightKind::kBf16Products, Bf16>;
   return nullptr;
 }
-WeightLinesFn FindLines(Kind kind, WeightKind how, ElementType scales) {
-  if (kind == Kind::kLineBytes) return LinesOf<Kind::kBytes>(how, scales);
-  if (kind == Kind::kLinePairs) return LinesOf<Kind::kColumnPairs>(how, scales);
+WeightLinesFn FindLines([[maybe_unused]] Kind kind, [[maybe_unused]] WeightKind how,
+                        [[maybe_unused]] ElementType scales) {
+  // Native code adds up such lines.
+  if constexpr (kHasTables) return nullptr;
+  else if (kind == Kind::kLineBytes) return LinesOf<Kind::kBytes>(how, scales);
+  else if (kind == Kind::kLinePairs) return LinesOf<Kind::kColumnPairs>(how, scales);
   return nullptr;
 }
 
