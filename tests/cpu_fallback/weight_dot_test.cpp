@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cpu_fallback/kernels/gemm.h"
+#include "cpu_fallback/kernels/weight_panel.h"
 
 namespace krafla::cpu {
 namespace {
@@ -60,6 +61,33 @@ class WeightTurn {
         for (int64_t p = 0; p < c_.places; ++p) is_finite = is_finite && std::isfinite(WeightAt(p, j));
         if (is_finite) EXPECT_EQ(sums[At(j)], wanted) << place << ", " << j << ", scale " << OfBf16(scales_[At(j)]);
         else EXPECT_FALSE(std::isfinite(sums[At(j)])) << place << ", " << j;
+      }
+    }
+  }
+  // As a matrix.
+  void CheckPanel() {
+    const WeightPanelFn panel = FindWeightPanel(c_.form.kind, c_.how, ElementType::kBF16);
+    if (panel == nullptr) return;
+    constexpr uint16_t kUntouched = 0x1234;
+    const int64_t stride = c_.columns + 3;
+    std::vector<uint16_t> made(At(c_.places * stride), kUntouched);
+    panel(c_.form, {.weights = codes_.data(),
+                    .stride = stride_,
+                    .places = c_.places,
+                    .columns = c_.columns,
+                    .scales = reinterpret_cast<const std::byte*>(scales_.data()),
+                    .to = made.data(),
+                    .to_stride = stride});
+    for (int64_t place = 0; place < c_.places; ++place) {
+      for (int64_t j = 0; j < stride; ++j) {
+        const uint16_t bits = made[At(place * stride + j)];
+        if (j >= c_.columns) {
+          ASSERT_EQ(bits, kUntouched) << place << ", " << j;
+          continue;
+        }
+        const float wanted = WeightAt(place, j);
+        if (std::isnan(wanted)) ASSERT_TRUE(std::isnan(OfBf16(bits))) << place << ", " << j;
+        else ASSERT_EQ(OfBf16(bits), wanted) << place << ", " << j << ", scale " << OfBf16(scales_[At(j)]);
       }
     }
   }
@@ -140,7 +168,9 @@ TEST_P(WeightDot, EveryScale) {
       for (uint32_t s = 0; s < 0x10000; s += form.kind == Kind::kBytes ? 1 : 7)
         scales.push_back(static_cast<uint16_t>(s));
       const auto columns = static_cast<int64_t>(scales.size()) / 2 * 2 - 2;
-      WeightTurn({form, how, 16, columns}, scales).Check();
+      WeightTurn turn({form, how, 16, columns}, scales);
+      turn.Check();
+      turn.CheckPanel();
     }
   }
 }
@@ -148,7 +178,11 @@ TEST_P(WeightDot, EveryScale) {
 TEST_P(WeightDot, OddColumns) {
   for (const CodeForm& form : kForms)
     for (const int64_t columns : {1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 70})
-      WeightTurn({form, WeightKind::kBf16Products, 8, columns}, std::vector<uint16_t>(80, 0x3e77)).Check();
+      for (const WeightKind how : {WeightKind::kBf16Products, WeightKind::kBf16Quotients}) {
+        WeightTurn turn({form, how, 8, columns}, std::vector<uint16_t>(80, 0x3e77));
+        turn.Check();
+        turn.CheckPanel();
+      }
 }
 
 }  // namespace

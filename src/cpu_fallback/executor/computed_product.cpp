@@ -131,8 +131,19 @@ Result<> ComputedProduct::MakeMany() {
   for (const ComputedOperand::Part& part : operand_.lines()) AddProducts(products_[At(part.kind)], part.count);
   product_bytes_ = RoundUp(product_bytes_, 64);
   panel_bytes_ = RoundUp(operand_.panel_bytes(), 64);
-  scratch_bytes_ = panel_bytes_ + product_bytes_ + threads_ * RoundUp(operand_.frame_bytes(), 64);
+  MakeWeights(type);
+  many_frame_bytes_ = RoundUp(weights_ ? weights_->frame_bytes() : operand_.frame_bytes(), 64);
+  scratch_bytes_ = panel_bytes_ + product_bytes_ + threads_ * many_frame_bytes_;
+  if (weights_) scratch_bytes_ += weights_->scratch_bytes();
   return {};
+}
+
+// Two columns may be a byte, so that parts begin with the first of two.
+void ComputedProduct::MakeWeights(ElementType type) {
+  const GemmProblem& p = problem_;
+  const bool is_even = std::ranges::all_of(operand_.lines(), [](const auto& part) { return part.begin % 2 == 0; });
+  if (operand_.line_stride() != 1 || !is_even) return;
+  weights_ = WeightPanels::Make(program_, is_rhs_, {p.batch, is_rhs_ ? p.n : p.m, p.k}, type);
 }
 
 // Nothing is computed: a matrix is multiplied where it lies, not copied to a panel first.
@@ -283,6 +294,26 @@ void ComputedProduct::AddPanels(std::byte* frame, std::span<const int64_t> batch
   }
 }
 
+void ComputedProduct::MakePanel(std::span<std::byte* const> bindings, int64_t batch, const ComputedOperand::Part& lines,
+                                std::byte* panel, ThreadPool& pool, std::byte* frames) const {
+  if (weights_) {
+    const int64_t step = WeightPanels::kPlacesOfPart, stride = operand_.depth_stride();
+    pool.ParallelFor(CeilDiv(problem_.k, step), 1, [&](int64_t begin, int64_t end, int) {
+      const int64_t first = begin * step;
+      weights_->Make(bindings, frames + threads_ * many_frame_bytes_, {batch, lines.begin, lines.count}, first,
+                     std::min(problem_.k, end * step), reinterpret_cast<uint16_t*>(panel) + first * stride, stride);
+    });
+    return;
+  }
+  const ComputedOperand::Part& depth = operand_.depths()[0];
+  const Dims at = BatchIndex(batch, problem_.batch);
+  pool.ParallelFor(operand_.TileCount(lines, depth), 4, [&](int64_t begin, int64_t end, int worker) {
+    std::byte* frame = frames + worker * many_frame_bytes_;
+    operand_.Start(frame, bindings);
+    operand_.Compute(frame, at, lines, depth, panel, begin, end);
+  });
+}
+
 Result<> ComputedProduct::RunMany(std::span<std::byte* const> bindings, const std::byte* other, std::byte* result,
                                   ThreadPool& pool, std::byte* scratch) const {
   const GemmProblem& p = problem_;
@@ -291,19 +322,15 @@ Result<> ComputedProduct::RunMany(std::span<std::byte* const> bindings, const st
   std::byte* panel = scratch;
   std::byte* product_scratch = panel + panel_bytes_;
   std::byte* frames = product_scratch + product_bytes_;
-  const int64_t frame_bytes = RoundUp(operand_.frame_bytes(), 64);
-  const ComputedOperand::Part& depth = operand_.depths()[0];
+  if (weights_)
+    weights_->Start(bindings, pool, frames + threads_ * many_frame_bytes_,
+                    [&](int worker) { return frames + worker * many_frame_bytes_; });
   for (int64_t b = 0, joined = 1; b < batches_; b += joined) {
     joined = repeated_ ? repeated_->CountFrom(b, batches_, bindings) : 1;
-    const Dims batch = BatchIndex(b, p.batch);
     const std::byte* vectors = other + BatchOffset(b, p.batch, batch_strides) * vector_width;
     for (const ComputedOperand::Part& lines : operand_.lines()) {
       if (IsInterrupted()) return {};
-      pool.ParallelFor(operand_.TileCount(lines, depth), 4, [&](int64_t begin, int64_t end, int worker) {
-        std::byte* frame = frames + worker * frame_bytes;
-        operand_.Start(frame, bindings);
-        operand_.Compute(frame, batch, lines, depth, panel, begin, end);
-      });
+      MakePanel(bindings, b, lines, panel, pool, frames);
       std::byte* to =
           result +
           (BatchOffset(b, p.batch, p.result_batch_strides) + lines.begin * vectors_.line_result_stride) * width;
