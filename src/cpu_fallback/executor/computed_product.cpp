@@ -46,9 +46,11 @@ void AddSums(ElementType type, std::byte* sums, const std::byte* more, int64_t n
 
 }  // namespace
 
-Result<ComputedProduct> ComputedProduct::Make(const plan::DotKernel& kernel, const GemmProblem& problem, int threads) {
+Result<ComputedProduct> ComputedProduct::Make(const plan::DotKernel& kernel, const GemmProblem& problem, int threads,
+                                              std::optional<ElementType> result) {
   ComputedProduct out;
   out.problem_ = problem;
+  out.result_type_ = result.value_or(problem.accumulate_type);
   out.is_rhs_ = kernel.computes_rhs();
   out.program_ = out.is_rhs_ ? kernel.rhs_program : kernel.lhs_program;
   out.threads_ = threads;
@@ -58,8 +60,13 @@ Result<ComputedProduct> ComputedProduct::Make(const plan::DotKernel& kernel, con
   const GemmProblem& p = out.problem_;
   out.vectors_ = out.is_rhs_ ? Vectors{p.m, p.lhs_m_stride, p.lhs_k_stride, p.lhs_type, 1, p.result_m_stride}
                              : Vectors{p.n, p.rhs_n_stride, p.rhs_k_stride, p.rhs_type, p.result_m_stride, 1};
-  if (out.vectors_.count <= kFewVectors) { KRAFLA_TRY(out.MakeFew()); }
+  const bool are_few = out.vectors_.count <= kFewVectors;
+  if (result && are_few) return Unimplemented("Few rows whose sums are rounded.");
+  if (are_few) { KRAFLA_TRY(out.MakeFew()); }
   if (out.way_ == Way::kLargePanels) KRAFLA_TRY(out.MakeMany());
+  for (const std::vector<PanelProduct>& products : out.products_)
+    for (const PanelProduct& product : products)
+      if (result && product.matmul == nullptr) return Unimplemented("A product without oneDNN whose sums are rounded.");
   return out;
 }
 
@@ -190,7 +197,7 @@ ComputedProduct::PanelProduct ComputedProduct::ProductWith(int64_t lines, int64_
     out.gemv.emplace(part);
     return out;
   }
-  out.matmul = MakeOneDnnMatmul(part, strides, part.accumulate_type, threads_);
+  out.matmul = MakeOneDnnMatmul(part, strides, result_type_, threads_);
   if (out.matmul == nullptr) out.gemm.emplace(part, threads_);
   return out;
 }
@@ -317,7 +324,7 @@ void ComputedProduct::MakePanel(std::span<std::byte* const> bindings, int64_t ba
 Result<> ComputedProduct::RunMany(std::span<std::byte* const> bindings, const std::byte* other, std::byte* result,
                                   ThreadPool& pool, std::byte* scratch) const {
   const GemmProblem& p = problem_;
-  const int width = StorageBytes(p.accumulate_type), vector_width = StorageBytes(vectors_.type);
+  const int width = StorageBytes(result_type_), vector_width = StorageBytes(vectors_.type);
   const Dims& batch_strides = is_rhs_ ? p.lhs_batch_strides : p.rhs_batch_strides;
   std::byte* panel = scratch;
   std::byte* product_scratch = panel + panel_bytes_;
@@ -343,7 +350,7 @@ Result<> ComputedProduct::RunMany(std::span<std::byte* const> bindings, const st
 Result<> ComputedProduct::RunInMemory(std::span<std::byte* const> bindings, const std::byte* other, std::byte* result,
                                       ThreadPool& pool, std::byte* scratch) const {
   const GemmProblem& p = problem_;
-  const int width = StorageBytes(p.accumulate_type), vector_width = StorageBytes(vectors_.type);
+  const int width = StorageBytes(result_type_), vector_width = StorageBytes(vectors_.type);
   const Dims& batch_strides = is_rhs_ ? p.lhs_batch_strides : p.rhs_batch_strides;
   std::byte* frame = scratch + product_bytes_;
   in_memory_->Start(frame, bindings);
@@ -374,7 +381,7 @@ Result<> ComputedProduct::Multiply(const std::vector<PanelProduct>& products, co
     const std::byte* rhs = is_rhs_ ? panel : other;
     KRAFLA_TRY(product.Run(lhs, rhs, result, pool, scratch));
     other += taken * p.m * p.lhs_m_stride * StorageBytes(vectors_.type);
-    result += taken * p.m * p.result_m_stride * StorageBytes(p.accumulate_type);
+    result += taken * p.m * p.result_m_stride * StorageBytes(result_type_);
     batches -= taken;
   }
   return {};

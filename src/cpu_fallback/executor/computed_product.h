@@ -21,8 +21,10 @@ namespace krafla::cpu {
 
 class ComputedProduct {
  public:
-  // `problem`: of `kernel`, of whose operands one is computed, with the strides of the result.
-  static Result<ComputedProduct> Make(const plan::DotKernel& kernel, const GemmProblem& problem, int threads);
+  // `problem`: of `kernel`, of whose operands one is computed, with the strides of the result. `result`: another type
+  // than that of the sums, which oneDNN alone writes: UNIMPLEMENTED where it does not multiply.
+  static Result<ComputedProduct> Make(const plan::DotKernel& kernel, const GemmProblem& problem, int threads,
+                                      std::optional<ElementType> result = std::nullopt);
 
   int64_t scratch_bytes() const { return scratch_bytes_; }
   // `other`: where the operand that is not computed begins.
@@ -73,6 +75,7 @@ class ComputedProduct {
                        ThreadPool& pool, std::byte* scratch) const;
 
   GemmProblem problem_;
+  ElementType result_type_ = ElementType::kF32;
   plan::ElementProgram program_;
   bool is_rhs_ = true;  // which operand is computed
   int threads_ = 1;

@@ -212,6 +212,13 @@ class DotRun final : public CpuKernel {
     if (weights_) table_.reset();
   }
 
+  // Of an operand that is computed: straight into a result of another type.
+  bool MakeRoundedProduct(const plan::DotKernel& b, const GemmProblem& at_result, ElementType storage, int threads) {
+    Result<ComputedProduct> made = ComputedProduct::Make(b, at_result, threads, storage);
+    if (made) computed_ = std::move(*made);
+    return made.has_value();
+  }
+
   Result<> ChooseProduct(const CpuKernelOptions& options) {
     const plan::DotKernel& b = body_;
     const int threads = options.threads;
@@ -240,7 +247,9 @@ class DotRun final : public CpuKernel {
     if (b.computes_lhs() || b.computes_rhs()) {
       writes_result_ = own_direct;
       ChooseWeights(b, own, options);
-      if (!weights_ && !table_) { KRAFLA_ASSIGN(computed_, ComputedProduct::Make(b, own, threads)); }
+      if (!weights_ && !table_ && direct && dense_result && !same_type && !batch_by_batch_)
+        writes_result_ = MakeRoundedProduct(b, at_result, direct->storage, threads);
+      if (!weights_ && !table_ && !computed_) { KRAFLA_ASSIGN(computed_, ComputedProduct::Make(b, own, threads)); }
       product_scratch_ = weights_ ? weights_->scratch_bytes()
                          : table_ ? table_->scratch_bytes()
                                   : computed_->scratch_bytes();
