@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/host_memory.h"
+#include "base/system.h"
 #include "krafla/hooks.h"
 
 namespace krafla {
@@ -27,7 +28,10 @@ constexpr bool kKeeps = true;
 constexpr bool kKeeps = true;
 #endif
 
-constexpr std::align_val_t kAlignment{AlignedBytes::kAlignment};
+// Blocks that have room for a large page begin with one.
+constexpr std::align_val_t AlignmentOf(std::size_t size) {
+  return std::align_val_t{size < os::kLargePageBytes ? AlignedBytes::kAlignment : os::kLargePageBytes};
+}
 constexpr std::size_t kMostBlocks = 64;
 
 // Sizes within an eighth of each other share their blocks; pages that nobody touches are not given by the system.
@@ -51,12 +55,15 @@ Source& TheSource() {
 void* FromSource(std::size_t size) {
   Source& source = TheSource();
   if (!source.is_used.load(std::memory_order_relaxed)) source.is_used = true;
-  if (source.allocator.allocate == nullptr) return ::operator new(size, kAlignment, std::nothrow);
-  return source.allocator.allocate(size, AlignedBytes::kAlignment, source.allocator.user);
+  if (source.allocator.allocate != nullptr)
+    return source.allocator.allocate(size, AlignedBytes::kAlignment, source.allocator.user);
+  void* data = ::operator new(size, AlignmentOf(size), std::nothrow);
+  if (data != nullptr && size >= os::kLargePageBytes) os::PreferLargePages(data, size);
+  return data;
 }
 void ToSource(void* data, std::size_t size) noexcept {
   const ArrayAllocator& allocator = TheSource().allocator;
-  if (allocator.release == nullptr) return ::operator delete(data, kAlignment);
+  if (allocator.release == nullptr) return ::operator delete(data, AlignmentOf(size));
   allocator.release(data, size, AlignedBytes::kAlignment, allocator.user);
 }
 

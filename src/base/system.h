@@ -31,6 +31,11 @@ bool MakeWritable(void* address, std::size_t bytes);
 bool MakeExecutable(void* address, std::size_t bytes);
 void MakeEmpty(void* address, std::size_t bytes);
 
+// Asks for large pages where whole ones of kLargePageBytes lie in a block: their addresses stay in the processor's
+// tables, and fewer interruptions give them. Nothing where the system has no such wish.
+inline constexpr std::size_t kLargePageBytes = std::size_t{2} << 20;
+void PreferLargePages(void* address, std::size_t bytes);
+
 // The processors that the scheduler lets this process run on; 0: not known.
 int AllowedProcessors();
 

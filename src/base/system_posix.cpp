@@ -79,6 +79,15 @@ const void* MapToRead(int descriptor, std::size_t bytes) {
 }
 void Unmap(const void* data, std::size_t bytes) { munmap(const_cast<void*>(data), bytes); }
 
+void PreferLargePages([[maybe_unused]] void* address, [[maybe_unused]] std::size_t bytes) {
+#ifdef MADV_HUGEPAGE
+  const auto begin = reinterpret_cast<std::uintptr_t>(address), mask = kLargePageBytes - 1;
+  const std::uintptr_t first = (begin + mask) & ~mask, end = (begin + bytes) & ~mask;
+  // A system without them refuses, and gives small ones.
+  if (first < end) (void)madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
+#endif
+}
+
 int AllowedProcessors() {
 #ifdef __linux__
   cpu_set_t set;

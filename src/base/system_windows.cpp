@@ -119,6 +119,9 @@ const void* MapToRead(int descriptor, std::size_t bytes) {
 }
 void Unmap(const void* data, std::size_t) { UnmapViewOfFile(data); }
 
+// Large pages are for those who may lock memory.
+void PreferLargePages(void*, std::size_t) {}
+
 int AllowedProcessors() {
   DWORD_PTR process = 0, machine = 0;
   if (GetProcessAffinityMask(GetCurrentProcess(), &process, &machine) == 0) return 0;

@@ -6,6 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/system.h"
+
 namespace krafla {
 namespace {
 
@@ -66,6 +68,14 @@ TEST_F(HostBlocks, GoFromThreadToThread) {
   }
   for (std::thread& t : threads) t.join();
   EXPECT_LE(CountHostBlocks().kept_bytes, MostKeptBytes());
+}
+
+// Which costs no bytes that are used: a block has the pages that it fills.
+TEST_F(HostBlocks, BeginWithALargePageThatTheyFill) {
+  for (const std::size_t size : {os::kLargePageBytes, os::kLargePageBytes * 3 + 64, kCountedHostBytes}) {
+    const AlignedBytes bytes(size, false);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(bytes.data()) % os::kLargePageBytes, 0u);
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "cpu_fallback/kernels/weight_dot.h"
 
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "cpu_fallback/kernels/gemm.h"
+#include "cpu_fallback/kernels/weight_panel.h"
 
 namespace krafla::cpu {
 namespace {
@@ -62,6 +64,33 @@ class WeightTurn {
       }
     }
   }
+  // As a matrix.
+  void CheckPanel() {
+    const WeightPanelFn panel = FindWeightPanel(c_.form.kind, c_.how, ElementType::kBF16);
+    if (panel == nullptr) return;
+    constexpr uint16_t kUntouched = 0x1234;
+    const int64_t stride = c_.columns + 3;
+    std::vector<uint16_t> made(At(c_.places * stride), kUntouched);
+    panel(c_.form, {.weights = codes_.data(),
+                    .stride = stride_,
+                    .places = c_.places,
+                    .columns = c_.columns,
+                    .scales = reinterpret_cast<const std::byte*>(scales_.data()),
+                    .to = made.data(),
+                    .to_stride = stride});
+    for (int64_t place = 0; place < c_.places; ++place) {
+      for (int64_t j = 0; j < stride; ++j) {
+        const uint16_t bits = made[At(place * stride + j)];
+        if (j >= c_.columns) {
+          ASSERT_EQ(bits, kUntouched) << place << ", " << j;
+          continue;
+        }
+        const float wanted = WeightAt(place, j);
+        if (std::isnan(wanted)) ASSERT_TRUE(std::isnan(OfBf16(bits))) << place << ", " << j;
+        else ASSERT_EQ(OfBf16(bits), wanted) << place << ", " << j << ", scale " << OfBf16(scales_[At(j)]);
+      }
+    }
+  }
 
  private:
   static std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
@@ -91,7 +120,32 @@ const CodeForm kForms[] = {{CodeKind::kBytes, 0x80, 128},  {CodeKind::kBytes, 0,
                            {CodeKind::kColumnPairs, 0, 8}, {CodeKind::kRowPairs, 0, 8}, {CodeKind::kRowPairs, 8, 8},
                            {CodeKind::kWords, 0, 7},       {CodeKind::kHalves, 8, 8}};
 
-TEST(WeightDot, IsThereWhereVectorsAreThoseOfAvx2) {
+// With the vectors of this processor, and with those of AVX2 where they are wider.
+class WeightDot : public ::testing::TestWithParam<bool> {
+ protected:
+  static constexpr int64_t kWide = HWY_AVX3 | HWY_AVX3_DL | HWY_AVX3_ZEN4 | HWY_AVX3_SPR;
+  void SetUp() override {
+    is_wide_ = (hwy::SupportedTargets() & kWide) != 0;
+    if (!GetParam()) return;
+    if (!is_wide_) GTEST_SKIP() << "This processor has no wider vectors.";
+    is_wide_ = false;
+    Choose(kWide);
+  }
+  void TearDown() override { Choose(0); }
+
+  bool is_wide_ = false;
+
+ private:
+  // SupportedTargets chooses anew, so that nothing asks for it between this and the test.
+  static void Choose(int64_t without) {
+    hwy::DisableTargets(without);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Vectors, WeightDot, ::testing::Bool(),
+                         [](const auto& chosen) { return chosen.param ? "Avx2" : "Widest"; });
+
+TEST_P(WeightDot, IsThereFromAvx2) {
 #if defined(__x86_64__) && defined(__GNUC__)
   const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #else
@@ -99,29 +153,36 @@ TEST(WeightDot, IsThereWhereVectorsAreThoseOfAvx2) {
 #endif
   for (const CodeForm& form : kForms)
     EXPECT_EQ(FindWeightDot(form.kind, WeightKind::kBf16Products, ElementType::kBF16) != nullptr, has);
-  EXPECT_EQ(FindWeightLines(CodeKind::kLinePairs, WeightKind::kCodes, ElementType::kF32) != nullptr, has);
+  // Of wider vectors native code adds them up.
+  EXPECT_EQ(FindWeightLines(CodeKind::kLinePairs, WeightKind::kCodes, ElementType::kF32) != nullptr, has && !is_wide_);
   // A rounding that takes one operation is one of numbers of eight bits.
   EXPECT_EQ(FindWeightDot(CodeKind::kBytes, WeightKind::kBf16Products, ElementType::kF32), nullptr);
 }
 
 // Each scale that bf16 has, by the codes of a byte or of four bits: to the bit, with infinities, NaNs and numbers that
 // are subnormal or overflow when they are multiplied.
-TEST(WeightDot, EveryScale) {
+TEST_P(WeightDot, EveryScale) {
   for (const WeightKind how : {WeightKind::kBf16Products, WeightKind::kBf16Quotients}) {
     for (const CodeForm& form : kForms) {
       std::vector<uint16_t> scales;
       for (uint32_t s = 0; s < 0x10000; s += form.kind == CodeKind::kBytes ? 1 : 7)
         scales.push_back(static_cast<uint16_t>(s));
       const auto columns = static_cast<int64_t>(scales.size()) / 2 * 2 - 2;
-      WeightTurn({form, how, 16, columns}, scales).Check();
+      WeightTurn turn({form, how, 16, columns}, scales);
+      turn.Check();
+      turn.CheckPanel();
     }
   }
 }
 
-TEST(WeightDot, OddColumns) {
+TEST_P(WeightDot, OddColumns) {
   for (const CodeForm& form : kForms)
-    for (const int64_t columns : {1, 2, 7, 8, 9, 31, 33, 70})
-      WeightTurn({form, WeightKind::kBf16Products, 8, columns}, std::vector<uint16_t>(80, 0x3e77)).Check();
+    for (const int64_t columns : {1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 70})
+      for (const WeightKind how : {WeightKind::kBf16Products, WeightKind::kBf16Quotients}) {
+        WeightTurn turn({form, how, 8, columns}, std::vector<uint16_t>(80, 0x3e77));
+        turn.Check();
+        turn.CheckPanel();
+      }
 }
 
 }  // namespace

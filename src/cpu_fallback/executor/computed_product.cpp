@@ -46,9 +46,11 @@ void AddSums(ElementType type, std::byte* sums, const std::byte* more, int64_t n
 
 }  // namespace
 
-Result<ComputedProduct> ComputedProduct::Make(const plan::DotKernel& kernel, const GemmProblem& problem, int threads) {
+Result<ComputedProduct> ComputedProduct::Make(const plan::DotKernel& kernel, const GemmProblem& problem, int threads,
+                                              std::optional<ElementType> result) {
   ComputedProduct out;
   out.problem_ = problem;
+  out.result_type_ = result.value_or(problem.accumulate_type);
   out.is_rhs_ = kernel.computes_rhs();
   out.program_ = out.is_rhs_ ? kernel.rhs_program : kernel.lhs_program;
   out.threads_ = threads;
@@ -58,8 +60,13 @@ Result<ComputedProduct> ComputedProduct::Make(const plan::DotKernel& kernel, con
   const GemmProblem& p = out.problem_;
   out.vectors_ = out.is_rhs_ ? Vectors{p.m, p.lhs_m_stride, p.lhs_k_stride, p.lhs_type, 1, p.result_m_stride}
                              : Vectors{p.n, p.rhs_n_stride, p.rhs_k_stride, p.rhs_type, p.result_m_stride, 1};
-  if (out.vectors_.count <= kFewVectors) { KRAFLA_TRY(out.MakeFew()); }
+  const bool are_few = out.vectors_.count <= kFewVectors;
+  if (result && are_few) return Unimplemented("Few rows whose sums are rounded.");
+  if (are_few) { KRAFLA_TRY(out.MakeFew()); }
   if (out.way_ == Way::kLargePanels) KRAFLA_TRY(out.MakeMany());
+  for (const std::vector<PanelProduct>& products : out.products_)
+    for (const PanelProduct& product : products)
+      if (result && product.matmul == nullptr) return Unimplemented("A product without oneDNN whose sums are rounded.");
   return out;
 }
 
@@ -131,8 +138,19 @@ Result<> ComputedProduct::MakeMany() {
   for (const ComputedOperand::Part& part : operand_.lines()) AddProducts(products_[At(part.kind)], part.count);
   product_bytes_ = RoundUp(product_bytes_, 64);
   panel_bytes_ = RoundUp(operand_.panel_bytes(), 64);
-  scratch_bytes_ = panel_bytes_ + product_bytes_ + threads_ * RoundUp(operand_.frame_bytes(), 64);
+  MakeWeights(type);
+  many_frame_bytes_ = RoundUp(weights_ ? weights_->frame_bytes() : operand_.frame_bytes(), 64);
+  scratch_bytes_ = panel_bytes_ + product_bytes_ + threads_ * many_frame_bytes_;
+  if (weights_) scratch_bytes_ += weights_->scratch_bytes();
   return {};
+}
+
+// Two columns may be a byte, so that parts begin with the first of two.
+void ComputedProduct::MakeWeights(ElementType type) {
+  const GemmProblem& p = problem_;
+  const bool is_even = std::ranges::all_of(operand_.lines(), [](const auto& part) { return part.begin % 2 == 0; });
+  if (operand_.line_stride() != 1 || !is_even) return;
+  weights_ = WeightPanels::Make(program_, is_rhs_, {p.batch, is_rhs_ ? p.n : p.m, p.k}, type);
 }
 
 // Nothing is computed: a matrix is multiplied where it lies, not copied to a panel first.
@@ -179,7 +197,7 @@ ComputedProduct::PanelProduct ComputedProduct::ProductWith(int64_t lines, int64_
     out.gemv.emplace(part);
     return out;
   }
-  out.matmul = MakeOneDnnMatmul(part, strides, part.accumulate_type, threads_);
+  out.matmul = MakeOneDnnMatmul(part, strides, result_type_, threads_);
   if (out.matmul == nullptr) out.gemm.emplace(part, threads_);
   return out;
 }
@@ -283,27 +301,43 @@ void ComputedProduct::AddPanels(std::byte* frame, std::span<const int64_t> batch
   }
 }
 
+void ComputedProduct::MakePanel(std::span<std::byte* const> bindings, int64_t batch, const ComputedOperand::Part& lines,
+                                std::byte* panel, ThreadPool& pool, std::byte* frames) const {
+  if (weights_) {
+    const int64_t step = WeightPanels::kPlacesOfPart, stride = operand_.depth_stride();
+    pool.ParallelFor(CeilDiv(problem_.k, step), 1, [&](int64_t begin, int64_t end, int) {
+      const int64_t first = begin * step;
+      weights_->Make(bindings, frames + threads_ * many_frame_bytes_, {batch, lines.begin, lines.count}, first,
+                     std::min(problem_.k, end * step), reinterpret_cast<uint16_t*>(panel) + first * stride, stride);
+    });
+    return;
+  }
+  const ComputedOperand::Part& depth = operand_.depths()[0];
+  const Dims at = BatchIndex(batch, problem_.batch);
+  pool.ParallelFor(operand_.TileCount(lines, depth), 4, [&](int64_t begin, int64_t end, int worker) {
+    std::byte* frame = frames + worker * many_frame_bytes_;
+    operand_.Start(frame, bindings);
+    operand_.Compute(frame, at, lines, depth, panel, begin, end);
+  });
+}
+
 Result<> ComputedProduct::RunMany(std::span<std::byte* const> bindings, const std::byte* other, std::byte* result,
                                   ThreadPool& pool, std::byte* scratch) const {
   const GemmProblem& p = problem_;
-  const int width = StorageBytes(p.accumulate_type), vector_width = StorageBytes(vectors_.type);
+  const int width = StorageBytes(result_type_), vector_width = StorageBytes(vectors_.type);
   const Dims& batch_strides = is_rhs_ ? p.lhs_batch_strides : p.rhs_batch_strides;
   std::byte* panel = scratch;
   std::byte* product_scratch = panel + panel_bytes_;
   std::byte* frames = product_scratch + product_bytes_;
-  const int64_t frame_bytes = RoundUp(operand_.frame_bytes(), 64);
-  const ComputedOperand::Part& depth = operand_.depths()[0];
+  if (weights_)
+    weights_->Start(bindings, pool, frames + threads_ * many_frame_bytes_,
+                    [&](int worker) { return frames + worker * many_frame_bytes_; });
   for (int64_t b = 0, joined = 1; b < batches_; b += joined) {
     joined = repeated_ ? repeated_->CountFrom(b, batches_, bindings) : 1;
-    const Dims batch = BatchIndex(b, p.batch);
     const std::byte* vectors = other + BatchOffset(b, p.batch, batch_strides) * vector_width;
     for (const ComputedOperand::Part& lines : operand_.lines()) {
       if (IsInterrupted()) return {};
-      pool.ParallelFor(operand_.TileCount(lines, depth), 4, [&](int64_t begin, int64_t end, int worker) {
-        std::byte* frame = frames + worker * frame_bytes;
-        operand_.Start(frame, bindings);
-        operand_.Compute(frame, batch, lines, depth, panel, begin, end);
-      });
+      MakePanel(bindings, b, lines, panel, pool, frames);
       std::byte* to =
           result +
           (BatchOffset(b, p.batch, p.result_batch_strides) + lines.begin * vectors_.line_result_stride) * width;
@@ -316,7 +350,7 @@ Result<> ComputedProduct::RunMany(std::span<std::byte* const> bindings, const st
 Result<> ComputedProduct::RunInMemory(std::span<std::byte* const> bindings, const std::byte* other, std::byte* result,
                                       ThreadPool& pool, std::byte* scratch) const {
   const GemmProblem& p = problem_;
-  const int width = StorageBytes(p.accumulate_type), vector_width = StorageBytes(vectors_.type);
+  const int width = StorageBytes(result_type_), vector_width = StorageBytes(vectors_.type);
   const Dims& batch_strides = is_rhs_ ? p.lhs_batch_strides : p.rhs_batch_strides;
   std::byte* frame = scratch + product_bytes_;
   in_memory_->Start(frame, bindings);
@@ -347,7 +381,7 @@ Result<> ComputedProduct::Multiply(const std::vector<PanelProduct>& products, co
     const std::byte* rhs = is_rhs_ ? panel : other;
     KRAFLA_TRY(product.Run(lhs, rhs, result, pool, scratch));
     other += taken * p.m * p.lhs_m_stride * StorageBytes(vectors_.type);
-    result += taken * p.m * p.result_m_stride * StorageBytes(p.accumulate_type);
+    result += taken * p.m * p.result_m_stride * StorageBytes(result_type_);
     batches -= taken;
   }
   return {};

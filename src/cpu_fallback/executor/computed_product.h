@@ -13,6 +13,7 @@
 #include "cpu_fallback/executor/matrix_in_memory.h"
 #include "cpu_fallback/executor/onednn.h"
 #include "cpu_fallback/executor/repeated_batches.h"
+#include "cpu_fallback/executor/weight_panels.h"
 #include "cpu_fallback/kernels/gemv.h"
 #include "plan/kernel_plan.h"
 
@@ -20,8 +21,10 @@ namespace krafla::cpu {
 
 class ComputedProduct {
  public:
-  // `problem`: of `kernel`, of whose operands one is computed, with the strides of the result.
-  static Result<ComputedProduct> Make(const plan::DotKernel& kernel, const GemmProblem& problem, int threads);
+  // `problem`: of `kernel`, of whose operands one is computed, with the strides of the result. `result`: another type
+  // than that of the sums, which oneDNN alone writes: UNIMPLEMENTED where it does not multiply.
+  static Result<ComputedProduct> Make(const plan::DotKernel& kernel, const GemmProblem& problem, int threads,
+                                      std::optional<ElementType> result = std::nullopt);
 
   int64_t scratch_bytes() const { return scratch_bytes_; }
   // `other`: where the operand that is not computed begins.
@@ -49,6 +52,7 @@ class ComputedProduct {
   Result<> MakeFew();
   bool MakeReductions();
   Result<> MakeMany();
+  void MakeWeights(ElementType type);
   bool MakeInMemory();
   void AddProducts(std::vector<PanelProduct>& to, int64_t lines);
   PanelProduct ProductWith(int64_t lines, int64_t batches) const;
@@ -63,12 +67,15 @@ class ComputedProduct {
               std::byte* scratch) const;
   void AddPanels(std::byte* frame, std::span<const int64_t> batch, const ComputedOperand::Part& lines,
                  const std::byte* vectors, std::byte* sums) const;
+  void MakePanel(std::span<std::byte* const> bindings, int64_t batch, const ComputedOperand::Part& lines,
+                 std::byte* panel, ThreadPool& pool, std::byte* frames) const;
   Result<> RunMany(std::span<std::byte* const> bindings, const std::byte* other, std::byte* result, ThreadPool& pool,
                    std::byte* scratch) const;
   Result<> RunInMemory(std::span<std::byte* const> bindings, const std::byte* other, std::byte* result,
                        ThreadPool& pool, std::byte* scratch) const;
 
   GemmProblem problem_;
+  ElementType result_type_ = ElementType::kF32;
   plan::ElementProgram program_;
   bool is_rhs_ = true;  // which operand is computed
   int threads_ = 1;
@@ -84,7 +91,8 @@ class ComputedProduct {
   std::array<std::vector<PanelProduct>, 2> products_;
   std::optional<RepeatedBatches> repeated_;
   std::optional<MatrixInMemory> in_memory_;
-  int64_t panel_bytes_ = 0, product_bytes_ = 0;
+  std::optional<WeightPanels> weights_;  // which make the panels instead of `operand_`
+  int64_t panel_bytes_ = 0, product_bytes_ = 0, many_frame_bytes_ = 0;
   int64_t scratch_bytes_ = 0;
 };
 

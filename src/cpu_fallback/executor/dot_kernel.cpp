@@ -16,6 +16,7 @@
 #include "cpu_fallback/kernels/shared_product.h"
 #include "cpu_fallback/kernels/short_products.h"
 #include "cpu_fallback/kernels/tiny_products.h"
+#include "cpu_fallback/kernels/weight_lines.h"
 #include "cpu_fallback/native/routine.h"
 
 namespace krafla::cpu {
@@ -194,6 +195,30 @@ class DotRun final : public CpuKernel {
     at_result.result_batch_strides = Dims();
   }
 
+  // Of an operand that is computed: whether it is quantised weights, for which there are kernels.
+  void ChooseWeights(const plan::DotKernel& b, const GemmProblem& own, const CpuKernelOptions& options) {
+    table_ = TableProduct::Make(b, own, options.threads);
+    const bool is_along_depth = table_ && table_->is_along_depth();
+    // Rounded products of lines along the depth are those of panels, and slower.
+    if (options.int_dot && !is_along_depth) weights_ = WeightProduct::Make(b, own, options.threads, true);
+    const bool has_better = table_ && (is_along_depth || HasFastBf16Products());
+    if (!weights_ && !has_better) {
+      weights_ = WeightProduct::Make(b, own, options.threads, false);
+      // Native code makes the weights of several vectors once, and what it reads need not be codes.
+      const bool is_native = native::HasAvx512Code();
+      if (weights_ && is_native && !(weights_->reads_codes_in_memory() && std::min(own.m, own.n) == 1))
+        weights_.reset();
+    }
+    if (weights_) table_.reset();
+  }
+
+  // Of an operand that is computed: straight into a result of another type.
+  bool MakeRoundedProduct(const plan::DotKernel& b, const GemmProblem& at_result, ElementType storage, int threads) {
+    Result<ComputedProduct> made = ComputedProduct::Make(b, at_result, threads, storage);
+    if (made) computed_ = std::move(*made);
+    return made.has_value();
+  }
+
   Result<> ChooseProduct(const CpuKernelOptions& options) {
     const plan::DotKernel& b = body_;
     const int threads = options.threads;
@@ -221,13 +246,10 @@ class DotRun final : public CpuKernel {
     const GemmProblem& own = own_direct ? at_result : p;
     if (b.computes_lhs() || b.computes_rhs()) {
       writes_result_ = own_direct;
-      table_ = TableProduct::Make(b, own, threads);
-      // Rounded products of lines along the depth are those of panels, and slower.
-      const bool rounds = options.int_dot && !(table_ && table_->is_along_depth());
-      if (rounds) weights_ = WeightProduct::Make(b, own, threads, true);
-      if (weights_) table_.reset();
-      else if (!table_ && !native::HasAvx512Code()) weights_ = WeightProduct::Make(b, own, threads, false);
-      if (!weights_ && !table_) { KRAFLA_ASSIGN(computed_, ComputedProduct::Make(b, own, threads)); }
+      ChooseWeights(b, own, options);
+      if (!weights_ && !table_ && direct && dense_result && !same_type && !batch_by_batch_)
+        writes_result_ = MakeRoundedProduct(b, at_result, direct->storage, threads);
+      if (!weights_ && !table_ && !computed_) { KRAFLA_ASSIGN(computed_, ComputedProduct::Make(b, own, threads)); }
       product_scratch_ = weights_ ? weights_->scratch_bytes()
                          : table_ ? table_->scratch_bytes()
                                   : computed_->scratch_bytes();

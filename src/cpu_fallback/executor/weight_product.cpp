@@ -21,19 +21,6 @@ constexpr int64_t kMostLines = 4096, kLeastLines = 128, kLinesOfVectors = 512;
 constexpr int64_t kCodesOfPanel = 64 * 1024, kNeighbouringCodes = 1024;
 constexpr int64_t kF32Bytes = 4;
 
-std::optional<WeightKind> KindOf(const QuantisedWeights& weights) {
-  using Made = QuantisedWeights::Made;
-  const ElementType in = weights.made_in;
-  if (!weights.fits_bf16) return std::nullopt;
-  if (weights.made == Made::kCodes) return WeightKind::kCodes;
-  if (weights.made == Made::kProducts)
-    return in == ElementType::kF32   ? WeightKind::kProducts
-           : in == ElementType::kF16 ? WeightKind::kF16Products
-                                     : WeightKind::kBf16Products;
-  if (weights.IsMade(Made::kQuotients, ElementType::kBF16)) return WeightKind::kBf16Quotients;
-  return std::nullopt;
-}
-
 }  // namespace
 
 // What a thread works on.
@@ -80,7 +67,7 @@ std::optional<WeightProduct> WeightProduct::Make(const plan::DotKernel& kernel, 
 }
 
 bool WeightProduct::FindKernels(const QuantisedWeights& weights) {
-  const std::optional<WeightKind> how = KindOf(weights);
+  const std::optional<WeightKind> how = WeightKindOf(weights);
   for (const bool is_upper : {false, true}) {
     if (rounds_vectors_) int_dots_[At(is_upper)] = FindIntDot(form_.kind, scale_type_, is_upper);
     else if (how) weight_dots_[At(is_upper)] = FindWeightDot(form_.kind, *how, scale_type_, is_upper);
@@ -89,7 +76,7 @@ bool WeightProduct::FindKernels(const QuantisedWeights& weights) {
 }
 
 bool WeightProduct::MakeLines(const QuantisedWeights& weights) {
-  const std::optional<WeightKind> how = KindOf(weights);
+  const std::optional<WeightKind> how = WeightKindOf(weights);
   std::optional<CodesInMemory> codes = FindCodesInMemory(weights, is_rhs_);
   if (!codes || !codes->form.is_along_depth() || !how || !weights.zeros.results.empty()) return false;
   if (*how != WeightKind::kCodes) {
@@ -111,10 +98,11 @@ bool WeightProduct::PlaceFactors(const plan::ElementProgram& program, std::optio
   return factors.of_groups.has_value();
 }
 
-// Each thread should have some tasks; one alone goes along whole rows.
+// Each thread should have some tasks, of about as many lines; one alone goes along whole rows.
 int64_t WeightProduct::LinesOfTask() const {
   const int64_t shares = threads_ == 1 ? 1 : 2 * int64_t{threads_};
-  return std::min(kMostLines, std::max(kLeastLines, RoundUp(CeilDiv(lines_ * batches_, shares), 64)));
+  const int64_t most = std::clamp(CeilDiv(lines_ * batches_, shares), kLeastLines, kMostLines);
+  return RoundUp(CeilDiv(lines_, CeilDiv(lines_, most)), 64);
 }
 
 bool WeightProduct::PlaceCodes(const QuantisedWeights& weights) {

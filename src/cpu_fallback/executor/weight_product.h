@@ -23,6 +23,7 @@ class WeightProduct {
                                            bool rounds_vectors);
 
   bool rounds_vectors() const { return rounds_vectors_; }
+  bool reads_codes_in_memory() const { return in_memory_.has_value(); }
 
   int64_t scratch_bytes() const { return scratch_bytes_; }
   // `vectors`: where the other operand begins.

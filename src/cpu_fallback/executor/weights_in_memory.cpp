@@ -238,4 +238,17 @@ std::optional<ScalesInMemory> FindScalesInMemory(const ElementProgram& scales, b
                         .batch_strides = Dims(coefficients->begin(), coefficients->end() - 2)};
 }
 
+std::optional<WeightKind> WeightKindOf(const QuantisedWeights& weights) {
+  using Made = QuantisedWeights::Made;
+  const ElementType in = weights.made_in;
+  if (!weights.fits_bf16) return std::nullopt;
+  if (weights.made == Made::kCodes) return WeightKind::kCodes;
+  if (weights.made == Made::kProducts)
+    return in == ElementType::kF32   ? WeightKind::kProducts
+           : in == ElementType::kF16 ? WeightKind::kF16Products
+                                     : WeightKind::kBf16Products;
+  if (weights.IsMade(Made::kQuotients, ElementType::kBF16)) return WeightKind::kBf16Quotients;
+  return std::nullopt;
+}
+
 }  // namespace krafla::cpu

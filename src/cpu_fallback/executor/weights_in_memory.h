@@ -6,6 +6,7 @@
 
 #include "cpu_fallback/executor/quantised_weights.h"
 #include "cpu_fallback/kernels/int_dot.h"
+#include "cpu_fallback/kernels/weight_dot.h"
 
 namespace krafla::cpu {
 
@@ -29,5 +30,8 @@ struct ScalesInMemory {
 // `scales`: of QuantisedWeights, which may have none.
 std::optional<ScalesInMemory> FindScalesInMemory(const plan::ElementProgram& scales, bool is_rhs,
                                                  bool of_lines = false);
+
+// How kernels make such weights (kernels/weight_dot.h). Nothing: they make others only.
+std::optional<WeightKind> WeightKindOf(const QuantisedWeights& weights);
 
 }  // namespace krafla::cpu

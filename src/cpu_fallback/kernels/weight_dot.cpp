@@ -1,12 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rounding to bf16 costs one operation here. The product v = n s of an integer and a number of bf16, of 8 bits each, is
-// exact in f32, and so are s (2^16 + 1) and s 2^16. In c = n s (2^16 + 1), rounded to the 24 bits of an f32, the last
-// place is that of v as a bf16: c is 2^16 v, an even multiple of it, and v rounded to nearest, ties to even. c - n s
-// 2^16 is then the rounded v, exactly (Dekker's splitting of a number, "A floating-point technique for extending the
-// available precision", 1971).
-//
-// A quotient n / s, of 8 bits each, is no nearer than 2^-17 of itself to the middle between two numbers of bf16, so
-// that n times the rounded reciprocal, which is two parts in 2^24 away at the most, is rounded to the same one.
 #include "cpu_fallback/kernels/weight_dot.h"
 
 #include <algorithm>
@@ -14,20 +6,18 @@
 
 #include "cpu_fallback/kernels/unroll.h"
 
-// AVX-512 has native code for it.
+// Sets above AVX-512's first have nothing that is used here.
 #ifdef HWY_DISABLED_TARGETS
 #undef HWY_DISABLED_TARGETS
 #endif
-#define HWY_DISABLED_TARGETS                                                                                         \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3 | HWY_AVX3_DL | HWY_AVX3_ZEN4 | HWY_AVX3_SPR | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | \
-   HWY_SVE2_128)
+#define HWY_DISABLED_TARGETS \
+  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_AVX3_ZEN4 | HWY_AVX3_SPR | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_fallback/kernels/weight_dot.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "cpu_fallback/kernels/half_floats-inl.h"
-#include "cpu_fallback/kernels/narrow_loads-inl.h"
+#include "cpu_fallback/kernels/weight_codes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
@@ -36,145 +26,26 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Without vectors of AVX2 the block interpreter is no slower.
 #if !HWY_ARCH_X86 || HWY_TARGET <= HWY_AVX2
 
-using Kind = CodeForm::Kind;
-using Floats = hn::CappedTag<float, 8>;
-using Words = hn::RebindToSigned<Floats>;
-using UnsignedWords = hn::RebindToUnsigned<Floats>;
-using Bytes = hn::Rebind<uint8_t, Floats>;
-using F = hn::Vec<Floats>;
-
-constexpr int64_t kLanes = hn::MaxLanes(Floats());
-constexpr int kVectors = 4;           // of columns, side by side
 constexpr int64_t kBytesAhead = 512;  // of a line, which the processor has asked for when they are read
-
-// A row of memory: the part of a byte that is read of kHalves is another template argument.
-template <Kind kKind>
-constexpr int PlacesOfRow() {
-  return kKind == Kind::kRowPairs ? 2 : kKind == Kind::kWords ? 8 : 1;
-}
-template <Kind kKind>
-constexpr int64_t ByteOf(int64_t column) {
-  return kKind == Kind::kColumnPairs ? column / 2 : kKind == Kind::kWords ? column * 4 : column;
-}
-
-// The codes of as many columns as a vector has lanes, each in the bits of a word that CodeOf takes it from. Nothing
-// behind the last of `count` columns is read.
-template <Kind kKind>
-HWY_INLINE hn::Vec<Words> LoadCodes(const std::byte* from, int64_t count) {
-  const Words d;
-  if constexpr (kKind == Kind::kColumnPairs) {
-    // All lanes have all of them.
-    uint32_t all = 0;
-    if (count == kLanes) std::memcpy(&all, from, static_cast<std::size_t>(kLanes / 2));
-    else std::memcpy(&all, from, static_cast<std::size_t>(std::min(count + 1, kLanes) / 2));
-    return hn::Set(d, static_cast<int32_t>(all));
-  } else if constexpr (kKind == Kind::kWords) {
-    const auto* words = reinterpret_cast<const int32_t*>(from);
-    return count == kLanes ? hn::LoadU(d, words) : hn::LoadN(d, words, static_cast<std::size_t>(count));
-  } else {
-    const Bytes d8;
-    const auto* bytes = reinterpret_cast<const uint8_t*>(from);
-    const auto loaded = count == kLanes ? hn::LoadU(d8, bytes) : hn::LoadN(d8, bytes, static_cast<std::size_t>(count));
-    if constexpr (kKind == Kind::kBytes) return hn::PromoteTo(d, hn::BitCast(hn::RebindToSigned<Bytes>(), loaded));
-    else return hn::PromoteTo(d, loaded);
-  }
-}
-
-// As a signed number, of place `kPlace` of a row.
-template <Kind kKind, int kPlace>
-HWY_INLINE hn::Vec<Words> CodeOf(hn::Vec<Words> loaded) {
-  if constexpr (kKind == Kind::kBytes) {
-    return loaded;
-  } else if constexpr (kKind == Kind::kColumnPairs) {
-    const auto up = hn::Sub(hn::Set(Words(), 28), hn::ShiftLeft<2>(hn::Iota(Words(), 0)));
-    return hn::ShiftRight<28>(hn::Shl(loaded, up));
-  } else {
-    return hn::ShiftRight<28>(hn::ShiftLeft<28 - 4 * kPlace>(loaded));
-  }
-}
-
-// What a turn's codes have in common: what makes them signed, and what is then to be taken from them.
-struct CodeShift {
-  int32_t flip = 0;
-  float zero = 0;
-};
-template <Kind kKind>
-HWY_INLINE CodeShift ShiftOf(const CodeForm& form) {
-  constexpr int kHalf = kKind == Kind::kBytes ? 128 : 8;
-  // Bytes are signed already when it is applied.
-  const uint32_t every = kKind == Kind::kBytes ? 0xffffff80u : 0x88888888u;
-  return {form.flip == kHalf ? 0 : static_cast<int32_t>(every), static_cast<float>(form.zero - kHalf)};
-}
-
-HWY_INLINE F RoundedToBf16(F v) {
-  const Floats d;
-  const UnsignedWords du;
-  const auto bits = hn::BitCast(du, v);
-  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
-  const auto up = hn::Add(hn::Add(bits, hn::Set(du, 0x7fff)), odd);
-  // A NaN's bits may be carried away.
-  return hn::IfThenElse(hn::IsNaN(v), v, hn::BitCast(d, hn::And(up, hn::Set(du, 0xffff0000u))));
-}
-
-// What weights of a column are made with. kPlain: by the rounding of any number, for scales that are not ordinary.
-template <WeightKind kHow, bool kPlain>
-struct ColumnFactors {
-  F scale, upper;
-  HWY_INLINE static bool IsOrdinary(F scale) {
-    const Floats d;
-    const auto size = hn::Abs(scale);
-    if constexpr (kHow == WeightKind::kBf16Products) return hn::AllTrue(d, hn::Lt(size, hn::Set(d, 0x1p100f)));
-    if constexpr (kHow == WeightKind::kBf16Quotients)
-      return hn::AllTrue(d, hn::And(hn::Lt(size, hn::Set(d, 0x1p60f)), hn::Gt(size, hn::Set(d, 0x1p-60f))));
-    return true;
-  }
-  HWY_INLINE void Set(F s) {
-    const Floats d;
-    scale = s, upper = s;
-    if constexpr (kPlain) return;
-    if constexpr (kHow == WeightKind::kBf16Products) {
-      scale = hn::Mul(s, hn::Set(d, 65537.0f)), upper = hn::Mul(s, hn::Set(d, 65536.0f));
-    } else if constexpr (kHow == WeightKind::kBf16Quotients) {
-      scale = hn::Div(hn::Set(d, 1.0f), s);
-    }
-  }
-  HWY_INLINE F Weight(F n) const {
-    const Floats d;
-    if constexpr (kHow == WeightKind::kCodes) return n;
-    if constexpr (kHow == WeightKind::kProducts) return hn::Mul(n, scale);
-    if constexpr (kHow == WeightKind::kF16Products) {
-      const hn::Rebind<hwy::float16_t, Floats> d16;
-      return WidenFloats(d, hn::DemoteTo(d16, hn::Mul(n, scale)));
-    }
-    if constexpr (kPlain) {
-      return RoundedToBf16(kHow == WeightKind::kBf16Products ? hn::Mul(n, scale) : hn::Div(n, scale));
-    } else if constexpr (kHow == WeightKind::kBf16Products) {
-      return hn::NegMulAdd(n, upper, hn::Mul(n, scale));
-    } else {
-      const auto v = hn::Mul(n, scale), c = hn::Mul(v, hn::Set(d, 65537.0f));
-      return hn::Sub(c, hn::Sub(c, v));
-    }
-  }
-};
 
 template <Kind kKind, WeightKind kHow, bool kShifts, bool kPlain, bool kIsUpper>
 struct Columns {
   using Factors = ColumnFactors<kHow, kPlain>;
+  static constexpr bool kFlips = kShifts && !kIsInTable<kKind>;
 
   // Places `kPlace` and on of a row, of which `loaded` are the codes.
   template <int kCount, int kPlace>
-  static HWY_INLINE void AddPlaces(const hn::Vec<Words> (&loaded)[kCount], const Factors (&factors)[kCount],
+  static HWY_INLINE void AddPlaces(const hn::Vec<Words> (&loaded)[kCount], F numbers, const Factors (&factors)[kCount],
                                    const F (&zeros)[kCount], const float* vector, F (&sums)[kCount]) {
-    const Floats d;
-    const F x = hn::Set(d, vector[kPlace]);
+    const F x = hn::Set(Floats(), vector[kPlace]);
     KRAFLA_UNROLL(4)
     for (int v = 0; v < kCount; ++v) {
-      F n = hn::ConvertTo(d, CodeOf<kKind, kIsUpper ? 1 : kPlace>(loaded[v]));
+      F n = NumberOf<kKind, kIsUpper ? 1 : kPlace>(loaded[v], numbers);
       if constexpr (kShifts) n = hn::Sub(n, zeros[v]);
       sums[v] = hn::MulAdd(x, factors[v].Weight(n), sums[v]);
     }
     if constexpr (kPlace + 1 < PlacesOfRow<kKind>())
-      AddPlaces<kCount, kPlace + 1>(loaded, factors, zeros, vector, sums);
+      AddPlaces<kCount, kPlace + 1>(loaded, numbers, factors, zeros, vector, sums);
   }
 
   template <int kCount>
@@ -187,50 +58,41 @@ struct Columns {
     KRAFLA_UNROLL(4)
     for (int v = 0; v < kCount; ++v) {
       sums[v] = hn::Zero(d), zeros[v] = hn::Set(d, shift.zero);
-      factors[v].Set(scales[v]);
-      if (kShifts && t.zeros != nullptr) zeros[v] = hn::Add(zeros[v], LoadAs(d, t.zeros + column + v * kLanes, lanes));
+      factors[v].Set(ColumnsToLanes<kKind>(scales[v]));
+      if (kShifts && t.zeros != nullptr)
+        zeros[v] = hn::Add(zeros[v], ColumnsToLanes<kKind>(LoadAs(d, t.zeros + column + v * kLanes, lanes)));
     }
+    const F numbers = hn::Load(d, shift.numbers);
     const std::byte* row = t.weights + ByteOf<kKind>(column);
     const int64_t rows = t.places / PlacesOfRow<kKind>();
-    // Of lines that begin here.
-    constexpr auto kBytes = static_cast<std::uintptr_t>(ByteOf<kKind>(kCount * kLanes));
-    if (t.ahead != 0 && reinterpret_cast<std::uintptr_t>(row) % 64 < kBytes)
-      for (int64_t r = 0; r < rows; ++r) __builtin_prefetch(row + r * t.stride + t.ahead, 0, 2);
+    // What several pieces of columns have in a line of memory each of them fetches a part of, row by row: memory gives
+    // most where it is asked at all times.
+    constexpr int64_t kBytes = ByteOf<kKind>(kCount * kLanes), kPieces = kBytes < 64 ? 64 / kBytes : 1;
+    const int64_t piece = static_cast<int64_t>(reinterpret_cast<std::uintptr_t>(row) % 64) / kBytes;
     const float* vector = t.vector;
     for (int64_t r = 0; r < rows; ++r, row += t.stride, vector += PlacesOfRow<kKind>()) {
+      if (r % kPieces == piece)
+        for (int64_t b = 0; b < kBytes; b += 64) __builtin_prefetch(row + t.ahead + b, 0, 2);
       hn::Vec<Words> loaded[kCount];
       KRAFLA_UNROLL(4)
       for (int v = 0; v < kCount; ++v) {
         loaded[v] = LoadCodes<kKind>(row + ByteOf<kKind>(v * kLanes), count);
-        if constexpr (kShifts) loaded[v] = hn::Xor(loaded[v], hn::Set(Words(), shift.flip));
+        if constexpr (kFlips) loaded[v] = hn::Xor(loaded[v], hn::Set(Words(), shift.flip));
       }
-      AddPlaces<kCount, 0>(loaded, factors, zeros, vector, sums);
+      AddPlaces<kCount, 0>(loaded, numbers, factors, zeros, vector, sums);
     }
     KRAFLA_UNROLL(4)
     for (int v = 0; v < kCount; ++v) {
       float* to = t.sums + column + v * kLanes;
-      hn::StoreN(hn::Add(LoadAs(d, to, lanes), sums[v]), d, to, lanes);
+      hn::StoreN(hn::Add(LoadAs(d, to, lanes), LanesToColumns<kKind>(sums[v])), d, to, lanes);
     }
   }
 };
 
 template <Kind kKind, WeightKind kHow, class S, bool kShifts, bool kIsUpper, int kCount>
 HWY_INLINE void DotOfColumns(const CodeShift& shift, const WeightDotTurn& t, int64_t column, int64_t count) {
-  using Factors = ColumnFactors<kHow, false>;
-  const Floats d;
   F scales[kCount];
-  bool is_ordinary = true;
-  KRAFLA_UNROLL(4)
-  for (int v = 0; v < kCount; ++v) {
-    scales[v] = hn::Set(d, 1.0f);
-    if constexpr (kHow != WeightKind::kCodes) {
-      const S* from = reinterpret_cast<const S*>(t.scales) + column + v * kLanes;
-      scales[v] = LoadAs(d, from, static_cast<std::size_t>(count));
-      // Of lanes without a column anything will do.
-      is_ordinary = is_ordinary && Factors::IsOrdinary(scales[v]);
-    }
-  }
-  if (is_ordinary)
+  if (LoadScalesOf<kHow, S>(t.scales, column, count, scales))
     Columns<kKind, kHow, kShifts, false, kIsUpper>::template Run<kCount>(shift, t, scales, column, count);
   else Columns<kKind, kHow, kShifts, true, kIsUpper>::template Run<kCount>(shift, t, scales, column, count);
 }
@@ -273,7 +135,7 @@ struct Lines {
       for (int i = 0; i < kCount; ++i) {
         auto loaded = LoadCodes<kKind>(from[i] + ByteOf<kKind>(p), count);
         if constexpr (kShifts) loaded = hn::Xor(loaded, hn::Set(Words(), shift.flip));
-        F n = hn::ConvertTo(d, CodeOf<kKind, 0>(loaded));
+        F n = NumberOf<kKind, 0>(loaded, hn::Zero(d));
         if constexpr (kShifts) n = hn::Sub(n, zero);
         F weight = factors[i].Weight(n);
         if (count < kLanes) weight = hn::IfThenElseZero(is_there, weight);
@@ -344,9 +206,12 @@ WeightLinesFn LinesOf(WeightKind how, ElementType scales) {
     return &DotLines<kKind, WeightKind::kBf16Products, Bf16>;
   return nullptr;
 }
-WeightLinesFn FindLines(Kind kind, WeightKind how, ElementType scales) {
-  if (kind == Kind::kLineBytes) return LinesOf<Kind::kBytes>(how, scales);
-  if (kind == Kind::kLinePairs) return LinesOf<Kind::kColumnPairs>(how, scales);
+WeightLinesFn FindLines([[maybe_unused]] Kind kind, [[maybe_unused]] WeightKind how,
+                        [[maybe_unused]] ElementType scales) {
+  // Native code adds up such lines.
+  if constexpr (kHasTables) return nullptr;
+  else if (kind == Kind::kLineBytes) return LinesOf<Kind::kBytes>(how, scales);
+  else if (kind == Kind::kLinePairs) return LinesOf<Kind::kColumnPairs>(how, scales);
   return nullptr;
 }
 

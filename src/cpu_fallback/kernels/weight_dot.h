@@ -12,7 +12,7 @@
 namespace krafla::cpu {
 
 // Rows of memory that are read together.
-inline constexpr int64_t kWeightRows = 16;
+inline constexpr int64_t kWeightRows = 32;
 
 // How a weight is made of n, a code less its zero point: n; n * scale, in f32 or rounded to a narrower type; or n /
 // scale, rounded to bf16.
@@ -31,7 +31,7 @@ struct WeightDotTurn {
   float* sums = nullptr;
 };
 // For codes in rows and scales of a type: f32, f16 or bf16; where weights are rounded to bf16, bf16 alone. `is_upper`:
-// as for FindIntDot. Null: there is none, or the processor has wider vectors, for which there is native code.
+// as for FindIntDot. Null: there is none.
 using WeightDotFn = void (*)(const CodeForm& form, const WeightDotTurn& turn);
 WeightDotFn FindWeightDot(CodeForm::Kind kind, WeightKind how, ElementType scales, bool is_upper = false);
 
@@ -45,7 +45,7 @@ struct WeightLinesTurn {
   int64_t scales_stride = 0;          // elements from line to line
   float* sums = nullptr;
 };
-// Of kLineBytes and kLinePairs.
+// Of kLineBytes and kLinePairs. Null also where there are wider vectors than AVX2's, for which there is native code.
 using WeightLinesFn = void (*)(const CodeForm& form, const WeightLinesTurn& turn);
 WeightLinesFn FindWeightLines(CodeForm::Kind kind, WeightKind how, ElementType scales);
 

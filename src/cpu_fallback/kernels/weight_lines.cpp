@@ -17,4 +17,13 @@ bool HasBf16Products() {
 #endif
 }
 
+bool HasFastBf16Products() {
+#if HWY_ARCH_X86_64
+  static const bool has = HasBf16Products() && !__builtin_cpu_is("intel");
+  return has;
+#else
+  return false;
+#endif
+}
+
 }  // namespace krafla::cpu
