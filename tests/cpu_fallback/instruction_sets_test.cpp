@@ -7,6 +7,7 @@
 #include <bit>
 #include <vector>
 
+#include "base/subnormals.h"
 #include "cpu_fallback/kernels/block_ops.h"
 #include "numerics/formats.h"
 
@@ -38,6 +39,26 @@ TEST(InstructionSets, WidenAndNarrowF16) {
       ASSERT_EQ(std::bit_cast<uint32_t>(floats[i]), std::bit_cast<uint32_t>(want)) << set << ' ' << i;
       ASSERT_EQ(back[i], FloatToF16(want)) << set << ' ' << i;
       ASSERT_EQ(kept[i], FloatToF16(want)) << set << ' ' << i;
+    }
+  });
+}
+
+// Of two subnormal numbers that arithmetic takes for zeros the extremum is the right one or a zero, not the bits of
+// both.
+TEST(InstructionSets, ExtremaOfSubnormals) {
+  const std::vector<float> x(40, 1e-39f), y(40, 2e-39f);
+  ForEachInstructionSet([&](const char* set) {
+    const Subnormals as(Subnormals::As::kZeros);
+    for (const Opcode op : {Opcode::kMaximum, Opcode::kMinimum}) {
+      std::vector<float> out(40, 1);
+      const cpu::BlockFn run = cpu::FindBlockFn({.opcode = op});
+      ASSERT_NE(run, nullptr);
+      run({.out = out.data(), .in = {x.data(), y.data(), nullptr}, .n = 40, .bits = 0});
+      const uint32_t right = std::bit_cast<uint32_t>(op == Opcode::kMaximum ? y[0] : x[0]);
+      for (const float value : out) {
+        const uint32_t bits = std::bit_cast<uint32_t>(value);
+        EXPECT_TRUE(bits == 0 || bits == right) << set << ' ' << bits;
+      }
     }
   });
 }

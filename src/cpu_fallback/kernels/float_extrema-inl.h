@@ -16,11 +16,15 @@ namespace krafla::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // x, but a zero of its sign where it is subnormal and arithmetic takes such for zeros (base/subnormals.h). It is a
-// multiply-add because compilers remove a product with 1.
+// multiply-add because compilers remove a product with 1, and a sum with +0 where there is none.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V AsArithmeticHasIt(D d, V x) {
+#if HWY_NATIVE_FMA
   using T = hn::TFromD<D>;
   return hn::MulAdd(x, hn::Set(d, T{1}), hn::Set(d, T{-0.0}));
+#else
+  return hn::CopySign(hn::Add(x, hn::Zero(d)), x);
+#endif
 }
 
 // Zeros are equal with different bits, which these settle by and or or. So are two subnormal numbers that are taken for
