@@ -173,6 +173,15 @@ TEST(StablehloWriter, TheVersionIsTheLowestThatHolds) {
   EXPECT_EQ(producer("HloModule a\nENTRY main { x = f32[] parameter(0)  ROOT y = f32[] tan(x) }"), "StableHLO_v1.4.0");
   EXPECT_EQ(producer("HloModule a\nENTRY main { x = s2[3] parameter(0)  ROOT y = s2[3] negate(x) }"),
             "StableHLO_v1.2.0");
+  // StableHLO's reader does not bring up to date what lies in an operation that it does: a tanh of the first form is in
+  // a scatter of the second.
+  constexpr std::string_view kScatter =
+      "HloModule a\nf {{ p = f32[] parameter(0)  q = f32[] parameter(1)  ROOT r = f32[] {}(q) }}\n"
+      "ENTRY main {{ x = f32[7] parameter(0)  i = s32[2,1] parameter(1)  u = f32[2] parameter(2)\n"
+      " ROOT s = f32[7] scatter(x, i, u), update_window_dims={{}}, inserted_window_dims={{0}},"
+      " scatter_dims_to_operand_dims={{0}}, index_vector_dim=1, to_apply=f }}";
+  EXPECT_EQ(producer(Format(kScatter, "negate")), "StableHLO_v1.0.0");
+  EXPECT_EQ(producer(Format(kScatter, "tanh")), "StableHLO_v1.1.0");
 }
 
 TEST(StablehloWriter, WhatHasNoFormIsRefusedByName) {

@@ -24,6 +24,27 @@ bool HoldsAll(const VhloOp& version, const Op& op) {
   return true;
 }
 
+const VhloOp& NewestOf(std::string_view name) {
+  const VhloOp* newest = nullptr;
+  for (const VhloOp& version : kVhloOps)
+    if (version.name == name) newest = &version;
+  KRAFLA_CHECK(newest != nullptr);
+  return *newest;
+}
+bool IsNewest(const VhloOp& version) { return &NewestOf(version.name) == &version; }
+
+// Whether an operation inside is of an older version: the first one that has all that it says.
+bool HasOlderInside(const Op& op) {
+  for (const Region& region : op.regions)
+    for (const Op& inner : region.ops) {
+      const auto* version =
+          std::ranges::find_if(kVhloOps, [&](const VhloOp& v) { return v.name == inner.name && HoldsAll(v, inner); });
+      if (version != std::ranges::end(kVhloOps) && !IsNewest(*version)) return true;
+      if (HasOlderInside(inner)) return true;
+    }
+  return false;
+}
+
 class IrWriter {
  public:
   explicit IrWriter(const Tree& tree) : entries_(tree), tree_(tree) {}
@@ -94,12 +115,14 @@ class IrWriter {
     return PutRegions(sink, module, /*isolated=*/true);
   }
 
+  // The oldest version that has all that `op` says. StableHLO's reader (jaxlib 0.10.2) refuses operations of older
+  // versions in the regions of one that is of an older version itself, so that such a one is of its newest.
   Result<const VhloOp*> VersionOf(const Op& op) {
     bool known = false;
     for (const VhloOp& version : kVhloOps) {
       if (version.name != op.name) continue;
       known = true;
-      if (HoldsAll(version, op)) return &version;
+      if (HoldsAll(version, op)) return !IsNewest(version) && HasOlderInside(op) ? &NewestOf(op.name) : &version;
     }
     if (known) return Unimplemented("No version of VHLO's '{}' has all the attributes that it has here.", op.name);
     return Unimplemented("VHLO, which StableHLO bytecode is made of, has no operation '{}'; StableHLO text has.",
