@@ -22,8 +22,8 @@ void TuneCpuProducts(Tuning& t) {
   // 3x3x64x64 on 56 x 56 in 4.3 instead of 5.6; llvmpipe compiles such a kernel in 140 ms instead of 80.
   t.panel.most_rows = 16;
   t.panel.most_rows_products = 50'000'000;
-  // llvmpipe keeps every sum under the mask of lanes at each turn, and moves those that found no register: 256 x 256 x 256
-  // of f32 in 0.96 ms instead of 1.24 of processor time, compiled in 280 ms instead of 270.
+  // llvmpipe keeps every sum under the mask of lanes at each turn, and moves those that found no register: 256 x 256 x
+  // 256 of f32 in 0.96 ms instead of 1.24 of processor time, compiled in 280 ms instead of 270.
   t.panel.turn_products = 512;
   t.panel.turn_least_products = 10'000'000;
 

@@ -276,10 +276,11 @@ TEST(DilatedConvolutionExpander, OfTheTapsThatMeetElements) {
       for (const WindowDim& w : i->attr<ConvolutionAttributes>().window) EXPECT_EQ(w.base_dilation, 1) << text;
   }
   // Dilations far beyond the window stay.
-  auto module = RunOn("HloModule m\nENTRY main { x = f32[2,5,3] parameter(0)\n k = f32[3,3,4] parameter(1)\n"
-                      " ROOT r = f32[2,29,4] convolution(x, k), window={size=3 pad=1_1 lhs_dilate=7},"
-                      " dim_labels=b0f_0io->b0f }",
-                      {"dilated_convolution_expander"});
+  auto module = RunOn(
+      "HloModule m\nENTRY main { x = f32[2,5,3] parameter(0)\n k = f32[3,3,4] parameter(1)\n"
+      " ROOT r = f32[2,29,4] convolution(x, k), window={size=3 pad=1_1 lhs_dilate=7},"
+      " dim_labels=b0f_0io->b0f }",
+      {"dilated_convolution_expander"});
   ASSERT_TRUE(module);
   EXPECT_GT(Find(*module, Opcode::kConvolution)[0]->attr<ConvolutionAttributes>().window[0].base_dilation, 1);
 }
@@ -324,10 +325,11 @@ TEST(DilatedConvolutionExpander, OfTapsAndOutputsApart) {
     }
   }
   // Two dimensions, of which one has a factor in common and the other does not.
-  auto module = ExpectSame("HloModule m\nENTRY main { x = f32[2,4,5,3] parameter(0)\n k = f32[3,3,3,4] parameter(1)\n"
-                           " ROOT r = f32[2,7,9,4] convolution(x, k),"
-                           " window={size=3x3 pad=2_2x3_3 lhs_dilate=2x2 rhs_dilate=2x3}, dim_labels=b01f_01io->b01f }",
-                           {"dilated_convolution_expander"});
+  auto module = ExpectSame(
+      "HloModule m\nENTRY main { x = f32[2,4,5,3] parameter(0)\n k = f32[3,3,3,4] parameter(1)\n"
+      " ROOT r = f32[2,7,9,4] convolution(x, k),"
+      " window={size=3x3 pad=2_2x3_3 lhs_dilate=2x2 rhs_dilate=2x3}, dim_labels=b01f_01io->b01f }",
+      {"dilated_convolution_expander"});
   ASSERT_TRUE(module);
   EXPECT_EQ(Find(*module, Opcode::kConvolution).size(), 2u);
 }

@@ -282,7 +282,8 @@ class DilatedConvolution {
       w.padding_low = groups_of[n].low;
       w.padding_high = HighPadding(w, i_->operand(0)->shape().dim(a.input_spatial[dims_[n].spatial]), dims_[n].blocks);
     }
-    Instruction* made = rewrite_.Add(Opcode::kConvolution, ArrayOf(type, out), {i_->operand(0), KernelOf(groups_of)}, a);
+    Instruction* made =
+        rewrite_.Add(Opcode::kConvolution, ArrayOf(type, out), {i_->operand(0), KernelOf(groups_of)}, a);
     return rewrite_.Transpose(rewrite_.Reshape(made, apart), permutation);
   }
 
