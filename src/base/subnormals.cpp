@@ -7,31 +7,31 @@
 
 namespace krafla {
 
-#if defined(__x86_64__)
-
 namespace {
+
+#if defined(__x86_64__)
 
 constexpr uint32_t kZeros = 0x8040;  // of MXCSR: results and arguments
 
+bool AreZeros() { return (_mm_getcsr() & kZeros) == kZeros; }
 void Set(Subnormals::As as) {
   const uint32_t now = _mm_getcsr();
   const uint32_t then = as == Subnormals::As::kZeros ? now | kZeros : now & ~kZeros;
   if (now != then) _mm_setcsr(then);
 }
 
+#else
+
+bool AreZeros() { return false; }
+void Set(Subnormals::As) {}
+
+#endif
+
 }  // namespace
 
-Subnormals::As Subnormals::OfThisThread() { return (_mm_getcsr() & kZeros) == kZeros ? As::kZeros : As::kNumbers; }
+Subnormals::As Subnormals::OfThisThread() { return AreZeros() ? As::kZeros : As::kNumbers; }
 
 Subnormals::Subnormals(As as) : before_(OfThisThread()) { Set(as); }
 Subnormals::~Subnormals() { Set(before_); }
-
-#else
-
-Subnormals::As Subnormals::OfThisThread() { return As::kNumbers; }
-Subnormals::Subnormals(As) : before_(As::kNumbers) {}
-Subnormals::~Subnormals() = default;
-
-#endif
 
 }  // namespace krafla
