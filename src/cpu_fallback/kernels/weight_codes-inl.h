@@ -162,6 +162,7 @@ HWY_INLINE F RoundedToBf16(F v) {
 template <WeightKind kHow, bool kPlain>
 struct ColumnFactors {
   F scale, upper;
+  HWY_INLINE ColumnFactors() {}  // with the target's instructions: clang gives an implicit one none of them
   HWY_INLINE static bool IsOrdinary(F scale) {
     const Floats d;
     const auto size = hn::Abs(scale);
