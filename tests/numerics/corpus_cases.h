@@ -23,7 +23,7 @@ struct Array {
   template <class T>
   std::vector<T> As() const {
     std::vector<T> values(bytes.size() / sizeof(T));
-    std::memcpy(static_cast<void*>(values.data()), bytes.data(), values.size() * sizeof(T));
+    if (!values.empty()) std::memcpy(static_cast<void*>(values.data()), bytes.data(), values.size() * sizeof(T));
     return values;
   }
 };
