@@ -149,10 +149,11 @@ def open_folder(folder: pathlib.Path) -> Checkpoint:
             raise CheckpointError(f"model.safetensors.index.json names {file.name}, which is not in {folder}.")
         for name, array in read_safetensors(file).items():
             tensors[name] = lambda array=array: array
+    out = Checkpoint(config, tensors, folder, None, _json(folder / "tokenizer_config.json"),
+                     _json(folder / "generation_config.json"))
     import quantised_tensors
-    tensors = quantised_tensors.unpacked(config.get("quantization_config") or {}, tensors)
-    return Checkpoint(config, tensors, folder, None, _json(folder / "tokenizer_config.json"),
-                      _json(folder / "generation_config.json"))
+    out.tensors |= quantised_tensors.unpacked(out)
+    return out
 
 
 def open_checkpoint(path: str | pathlib.Path) -> Checkpoint:

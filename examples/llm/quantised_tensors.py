@@ -10,7 +10,7 @@ from typing import Callable
 
 import numpy as np
 
-from checkpoint import Blocks, CheckpointError
+from checkpoint import Blocks, Checkpoint, CheckpointError
 
 Reader = Callable[[], "np.ndarray | Blocks"]
 # Of AWQ: the column that each of a word's eight nibbles holds, from the lowest on.
@@ -41,104 +41,100 @@ def _shape(name: str, array: np.ndarray, expected: tuple[int, ...]) -> None:
         raise CheckpointError(f"The tensor {name!r} is {list(array.shape)}; beside the packed matrix it is {list(expected)}.")
 
 
-def _gptq(read: Callable[[str], np.ndarray], has: Callable[[str], bool], base: str, bits: int, form: str):
+def _gptq(checkpoint: Checkpoint, base: str, bits: int, form: str):
     """qweight [in * bits / 32, out] packs along the input, qzeros [groups, out * bits / 32] along the output; the first
     form of the format has zeros less one."""
-    values = unpack(read(base + ".qweight").T, bits)  # [out, in]
-    scales = read(base + ".scales").astype(np.float32).T
-    zeros = unpack(read(base + ".qzeros"), bits).T
+    values = unpack(checkpoint.read(base + ".qweight").T, bits)  # [out, in]
+    scales = checkpoint.read(base + ".scales").astype(np.float32).T
+    zeros = unpack(checkpoint.read(base + ".qzeros"), bits).T
     _shape(base + ".qzeros", zeros, scales.shape)
     if form != "gptq_v2":
-        zeros = (zeros + 1) & ((1 << bits) - 1 if bits < 8 else 255)
+        zeros = (zeros + 1) & ((1 << bits) - 1)
     rows, columns = values.shape
     groups = scales.shape[1]
     _shape(base + ".scales", scales, (rows, groups))
-    order = read(base + ".g_idx") if has(base + ".g_idx") else None
+    order = checkpoint.read(base + ".g_idx") if base + ".g_idx" in checkpoint else None
     if order is not None and not np.array_equal(order, np.arange(columns) * groups // columns):
         # Groups of rows that do not lie side by side: as floats.
         _shape(base + ".g_idx", order, (columns,))
         if order.min() < 0 or order.max() >= groups:
             raise CheckpointError(f"The tensor {base + '.g_idx'!r} names groups from {order.min()} to {order.max()} of {groups}.")
-        return ((values.astype(np.float32) - zeros[:, order]) * scales[:, order]).astype(np.float32)
+        return (values.astype(np.float32) - zeros[:, order]) * scales[:, order]
     if columns % groups:
         raise CheckpointError(f"{base!r} has {groups} groups of scales for {columns} rows, which they do not divide.")
     return blocks(values, zeros, scales, bits)
 
 
-def _awq(read: Callable[[str], np.ndarray], base: str) -> Blocks:
+def _awq(checkpoint: Checkpoint, base: str) -> Blocks:
     """qweight [in, out / 8] and qzeros [groups, out / 8] pack along the output, in an order of their own."""
     def columns(words: np.ndarray) -> np.ndarray:
         nibbles = unpack(words, 4).reshape(words.shape[0], -1, 8)
         return nibbles[..., np.argsort(AWQ_ORDER)].reshape(words.shape[0], -1)
-    values, zeros = columns(read(base + ".qweight")).T, columns(read(base + ".qzeros")).T
-    scales = read(base + ".scales").astype(np.float32).T
+    values, zeros = (columns(checkpoint.read(f"{base}.{part}")).T for part in ("qweight", "qzeros"))
+    scales = checkpoint.read(base + ".scales").astype(np.float32).T
     _shape(base + ".scales", scales, zeros.shape)
     if values.shape[0] != scales.shape[0] or values.shape[1] % scales.shape[1]:
         raise CheckpointError(f"The tensor {base + '.scales'!r} is {list(scales.shape)} (turned), for a matrix of {list(values.shape)}.")
     return blocks(values, zeros, scales, 4)
 
 
-def _packed(read: Callable[[str], np.ndarray], has: Callable[[str], bool], base: str, bits: int) -> Blocks:
+def _packed(checkpoint: Checkpoint, base: str, bits: int) -> Blocks:
     """compressed-tensors: weight_packed [out, in * bits / 32], zero points packed along the output."""
-    rows, columns = (int(n) for n in read(base + ".weight_shape"))
-    values = unpack(read(base + ".weight_packed"), bits)
-    scales = read(base + ".weight_scale").astype(np.float32)
+    rows, columns = (int(n) for n in checkpoint.read(base + ".weight_shape"))
+    values = unpack(checkpoint.read(base + ".weight_packed"), bits)
+    scales = checkpoint.read(base + ".weight_scale").astype(np.float32)
     if values.shape[0] != rows or values.shape[1] < columns or scales.shape[0] != rows or columns % scales.shape[1]:
         raise CheckpointError(f"The packed tensors of {base!r} do not hold a matrix of {[rows, columns]}.")
     zeros = None
-    if has(base + ".weight_zero_point"):
-        zeros = unpack(read(base + ".weight_zero_point").T, bits).T[:rows]
+    if base + ".weight_zero_point" in checkpoint:
+        zeros = unpack(checkpoint.read(base + ".weight_zero_point").T, bits).T[:rows]
         _shape(base + ".weight_zero_point", zeros, scales.shape)
     return blocks(values[:, :columns], zeros, scales, bits)
 
 
-def _mxfp4(read: Callable[[str], np.ndarray], base: str, expert: int) -> Blocks:
+def _mxfp4(checkpoint: Checkpoint, base: str, expert: int) -> Blocks:
     """Of [experts, out, in / 32, 16] bytes of two each, the low nibble first, and exponents [experts, out, in / 32]."""
-    pairs, exponents = read(base + "_blocks")[expert], read(base + "_scales")[expert]
+    pairs, exponents = (checkpoint.read(base + part)[expert] for part in ("_blocks", "_scales"))
     values = np.stack([pairs & 15, pairs >> 4], -1).astype(np.int8).reshape(pairs.shape[0], -1)
     return Blocks(values, np.ldexp(np.float32(1), exponents.astype(np.int32) - 127), 4, is_f4=True)
 
 
-def unpacked(quantisation: dict, tensors: dict[str, Reader]) -> dict[str, Reader]:
-    """`tensors`, with plain names for those that are packed. Nothing is read before it is asked for."""
-    method = quantisation.get("quant_method")
+def unpacked(checkpoint: Checkpoint) -> dict[str, Reader]:
+    """What reads the matrices that are packed, by plain names. Nothing is read before it is asked for."""
+    quantisation = checkpoint.config.get("quantization_config") or {}
+    method, bits = quantisation.get("quant_method"), quantisation.get("bits", quantisation.get("w_bit", 4))
+    out: dict[str, Reader] = {}
     if method is None:
-        return tensors
-
-    def read(name: str) -> np.ndarray:
-        if name not in tensors:
-            raise CheckpointError(f"The checkpoint has no tensor {name!r}.")
-        return tensors[name]()
-    out, has, bits = dict(tensors), tensors.__contains__, quantisation.get("bits", quantisation.get("w_bit", 4))
+        return out
     if method == "gptq":
         if bits not in (4, 8):
             raise CheckpointError(f"The checkpoint is quantised by GPTQ to {bits} bits; 4 and 8 are supported.")
         form = quantisation.get("checkpoint_format", "gptq")
         if form not in ("gptq", "gptq_v2"):
             raise CheckpointError(f"The checkpoint has GPTQ's format '{form}'; gptq and gptq_v2 are supported.")
-        suffix, make = ".qweight", lambda base: _gptq(read, has, base, bits, form)
+        suffix, make = ".qweight", lambda base: _gptq(checkpoint, base, bits, form)
     elif method == "awq":
         version = str(quantisation.get("version", "gemm")).lower()
         if version != "gemm" or bits != 4:
             raise CheckpointError(f"The checkpoint has AWQ's version '{version}' of {bits} bits; 'gemm' of 4 is supported.")
-        suffix, make = ".qweight", lambda base: _awq(read, base)
+        suffix, make = ".qweight", lambda base: _awq(checkpoint, base)
     elif method == "compressed-tensors" and quantisation.get("format") == "pack-quantized":
         sizes = {(g.get("weights") or {}).get("num_bits") for g in quantisation.get("config_groups", {}).values()}
         if len(sizes) != 1 or not sizes <= {4, 8}:
             raise CheckpointError(f"The checkpoint has weights of {sorted(map(str, sizes))} bits; 4 or 8 are supported.")
         bits = sizes.pop()
-        suffix, make = ".weight_packed", lambda base: _packed(read, has, base, bits)
+        suffix, make = ".weight_packed", lambda base: _packed(checkpoint, base, bits)
     elif method == "mxfp4":
-        for name in tensors:
+        for name in checkpoint.tensors:
             if name.endswith("_blocks"):
                 base = name.removesuffix("_blocks")
-                for e in range(read(name).shape[0]):
-                    out[f"{base}.{e}"] = lambda base=base, e=e: _mxfp4(read, base, e)
+                for e in range(checkpoint.read(name).shape[0]):
+                    out[f"{base}.{e}"] = lambda base=base, e=e: _mxfp4(checkpoint, base, e)
         return out
     else:
         raise CheckpointError(f"The checkpoint is quantised by '{method}'; take the one with plain weights, one of GPTQ, AWQ or "
                               "compressed-tensors (pack-quantized), or a GGUF file.")
-    for name in tensors:
+    for name in checkpoint.tensors:
         if name.endswith(suffix):
             base = name.removesuffix(suffix)
             out[base + ".weight"] = lambda base=base: make(base)
