@@ -218,6 +218,33 @@ HWY_INLINE bool LoadScalesOf(const std::byte* scales, int64_t column, int64_t co
   return is_ordinary;
 }
 
+// The factors and zero points of some vectors of columns, in the order of their lanes. `more`: of each column, what is
+// taken besides; may be null.
+template <Kind kKind, bool kShifts, int kCount, class Factors>
+HWY_INLINE void PrepareColumns(const CodeShift& shift, const float* more, const F (&scales)[kCount], int64_t column,
+                               int64_t count, Factors (&factors)[kCount], F (&zeros)[kCount]) {
+  const Floats d;
+  KRAFLA_UNROLL(4)
+  for (int v = 0; v < kCount; ++v) {
+    zeros[v] = hn::Set(d, shift.zero);
+    factors[v].Set(ColumnsToLanes<kKind>(scales[v]));
+    if (kShifts && more != nullptr) {
+      const F own = LoadAs(d, more + column + v * kLanes, static_cast<std::size_t>(count));
+      zeros[v] = hn::Add(zeros[v], ColumnsToLanes<kKind>(own));
+    }
+  }
+}
+
+// The codes of some vectors of columns of a row, signed where they have to be.
+template <Kind kKind, bool kShifts, int kCount>
+HWY_INLINE void LoadRow(const CodeShift& shift, const std::byte* row, int64_t count, hn::Vec<Words> (&to)[kCount]) {
+  KRAFLA_UNROLL(4)
+  for (int v = 0; v < kCount; ++v) {
+    to[v] = LoadCodes<kKind>(row + ByteOf<kKind>(v * kLanes), count);
+    if constexpr (kShifts && !kIsInTable<kKind>) to[v] = hn::Xor(to[v], hn::Set(Words(), shift.flip));
+  }
+}
+
 #endif
 
 }  // namespace krafla::cpu::HWY_NAMESPACE

@@ -31,7 +31,6 @@ constexpr int64_t kBytesAhead = 512;  // of a line, which the processor has aske
 template <Kind kKind, WeightKind kHow, bool kShifts, bool kPlain, bool kIsUpper>
 struct Columns {
   using Factors = ColumnFactors<kHow, kPlain>;
-  static constexpr bool kFlips = kShifts && !kIsInTable<kKind>;
 
   // Places `kPlace` and on of a row, of which `loaded` are the codes.
   template <int kCount, int kPlace>
@@ -55,13 +54,9 @@ struct Columns {
     const auto lanes = static_cast<std::size_t>(count);
     Factors factors[kCount];
     F sums[kCount], zeros[kCount];
+    PrepareColumns<kKind, kShifts>(shift, t.zeros, scales, column, count, factors, zeros);
     KRAFLA_UNROLL(4)
-    for (int v = 0; v < kCount; ++v) {
-      sums[v] = hn::Zero(d), zeros[v] = hn::Set(d, shift.zero);
-      factors[v].Set(ColumnsToLanes<kKind>(scales[v]));
-      if (kShifts && t.zeros != nullptr)
-        zeros[v] = hn::Add(zeros[v], ColumnsToLanes<kKind>(LoadAs(d, t.zeros + column + v * kLanes, lanes)));
-    }
+    for (int v = 0; v < kCount; ++v) sums[v] = hn::Zero(d);
     const F numbers = hn::Load(d, shift.numbers);
     const std::byte* row = t.weights + ByteOf<kKind>(column);
     const int64_t rows = t.places / PlacesOfRow<kKind>();
@@ -74,11 +69,7 @@ struct Columns {
       if (r % kPieces == piece)
         for (int64_t b = 0; b < kBytes; b += 64) __builtin_prefetch(row + t.ahead + b, 0, 2);
       hn::Vec<Words> loaded[kCount];
-      KRAFLA_UNROLL(4)
-      for (int v = 0; v < kCount; ++v) {
-        loaded[v] = LoadCodes<kKind>(row + ByteOf<kKind>(v * kLanes), count);
-        if constexpr (kFlips) loaded[v] = hn::Xor(loaded[v], hn::Set(Words(), shift.flip));
-      }
+      LoadRow<kKind, kShifts>(shift, row, count, loaded);
       AddPlaces<kCount, 0>(loaded, numbers, factors, zeros, vector, sums);
     }
     KRAFLA_UNROLL(4)

@@ -42,7 +42,6 @@ HWY_INLINE hn::Vec<Halves> UpperHalvesOf(F low, F high) {
 template <Kind kKind, WeightKind kHow, bool kShifts, bool kPlain, bool kIsUpper>
 struct PanelColumns {
   using Factors = ColumnFactors<kHow, kPlain>;
-  static constexpr bool kFlips = kShifts && !kIsInTable<kKind>;
 
   // Two vectors of weights at a time, or the only one.
   template <int kCount>
@@ -79,29 +78,16 @@ struct PanelColumns {
   template <int kCount>
   static HWY_INLINE void Run(const CodeShift& shift, const WeightPanelTurn& t, const F (&scales)[kCount],
                              int64_t column, int64_t count) {
-    const Floats d;
     Factors factors[kCount];
     F zeros[kCount];
-    KRAFLA_UNROLL(4)
-    for (int v = 0; v < kCount; ++v) {
-      zeros[v] = hn::Set(d, shift.zero);
-      factors[v].Set(ColumnsToLanes<kKind>(scales[v]));
-      if (kShifts && t.zeros != nullptr) {
-        const F more = LoadAs(d, t.zeros + column + v * kLanes, static_cast<std::size_t>(count));
-        zeros[v] = hn::Add(zeros[v], ColumnsToLanes<kKind>(more));
-      }
-    }
-    const F numbers = hn::Load(d, shift.numbers);
+    PrepareColumns<kKind, kShifts>(shift, t.zeros, scales, column, count, factors, zeros);
+    const F numbers = hn::Load(Floats(), shift.numbers);
     const std::byte* row = t.weights + ByteOf<kKind>(column);
     uint16_t* to = t.to + column;
     constexpr int kPlaces = PlacesOfRow<kKind>();
     for (int64_t r = 0; r < t.places / kPlaces; ++r, row += t.stride, to += kPlaces * t.to_stride) {
       hn::Vec<Words> loaded[kCount];
-      KRAFLA_UNROLL(4)
-      for (int v = 0; v < kCount; ++v) {
-        loaded[v] = LoadCodes<kKind>(row + ByteOf<kKind>(v * kLanes), count);
-        if constexpr (kFlips) loaded[v] = hn::Xor(loaded[v], hn::Set(Words(), shift.flip));
-      }
+      LoadRow<kKind, kShifts>(shift, row, count, loaded);
       StorePlaces<kCount, 0>(loaded, numbers, factors, zeros, count, to, t.to_stride);
     }
   }
