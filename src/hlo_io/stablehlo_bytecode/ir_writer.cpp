@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The inverse of ir_reader.cpp and container.cpp: operations, and the file around them.
+#include <algorithm>
 #include <unordered_map>
 
 #include "hlo_io/stablehlo_bytecode/entry_writer.h"
@@ -24,23 +25,23 @@ bool HoldsAll(const VhloOp& version, const Op& op) {
   return true;
 }
 
-const VhloOp& NewestOf(std::string_view name) {
-  const VhloOp* newest = nullptr;
-  for (const VhloOp& version : kVhloOps)
-    if (version.name == name) newest = &version;
-  KRAFLA_CHECK(newest != nullptr);
-  return *newest;
+// The oldest version that has all that `op` says; null: there is none.
+const VhloOp* OldestOf(const Op& op) {
+  const auto* found =
+      std::ranges::find_if(kVhloOps, [&](const VhloOp& v) { return v.name == op.name && HoldsAll(v, op); });
+  return found == std::ranges::end(kVhloOps) ? nullptr : found;
 }
-bool IsNewest(const VhloOp& version) { return &NewestOf(version.name) == &version; }
+// The versions of an operation lie one behind the other.
+const VhloOp* NewestOf(const VhloOp* version) {
+  while (version + 1 != std::ranges::end(kVhloOps) && version[1].name == version->name) ++version;
+  return version;
+}
 
-// Whether an operation inside is of an older version: the first one that has all that it says.
 bool HasOlderInside(const Op& op) {
   for (const Region& region : op.regions)
     for (const Op& inner : region.ops) {
-      const auto* version =
-          std::ranges::find_if(kVhloOps, [&](const VhloOp& v) { return v.name == inner.name && HoldsAll(v, inner); });
-      if (version != std::ranges::end(kVhloOps) && !IsNewest(*version)) return true;
-      if (HasOlderInside(inner)) return true;
+      const VhloOp* version = OldestOf(inner);
+      if ((version != nullptr && version != NewestOf(version)) || HasOlderInside(inner)) return true;
     }
   return false;
 }
@@ -115,16 +116,15 @@ class IrWriter {
     return PutRegions(sink, module, /*isolated=*/true);
   }
 
-  // The oldest version that has all that `op` says. StableHLO's reader (jaxlib 0.10.2) refuses operations of older
-  // versions in the regions of one that is of an older version itself, so that such a one is of its newest.
+  // The oldest version that there can be. StableHLO's reader (jaxlib 0.10.2) refuses operations of older versions in
+  // the regions of one that is of an older version itself, so that such a one is of its newest.
   Result<const VhloOp*> VersionOf(const Op& op) {
-    bool known = false;
-    for (const VhloOp& version : kVhloOps) {
-      if (version.name != op.name) continue;
-      known = true;
-      if (HoldsAll(version, op)) return !IsNewest(version) && HasOlderInside(op) ? &NewestOf(op.name) : &version;
+    if (const VhloOp* oldest = OldestOf(op)) {
+      const VhloOp* newest = NewestOf(oldest);
+      return oldest != newest && HasOlderInside(op) ? newest : oldest;
     }
-    if (known) return Unimplemented("No version of VHLO's '{}' has all the attributes that it has here.", op.name);
+    if (std::ranges::contains(kVhloOps, op.name, &VhloOp::name))
+      return Unimplemented("No version of VHLO's '{}' has all the attributes that it has here.", op.name);
     return Unimplemented("VHLO, which StableHLO bytecode is made of, has no operation '{}'; StableHLO text has.",
                          op.name);
   }

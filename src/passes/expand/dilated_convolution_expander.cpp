@@ -30,6 +30,11 @@ constexpr std::size_t kMostConvolutions = 16;
 
 Shape ArrayOf(ElementType type, const Dims& dims) { return *Shape::MakeArray(type, dims); }
 
+bool HasElements(const Instruction& i) {
+  return i.shape().element_count() != 0 &&
+         std::ranges::all_of(i.operands(), [](const Instruction* o) { return o->shape().element_count() != 0; });
+}
+
 int64_t Residue(int64_t x, int64_t s) { return ((x % s) + s) % s; }
 
 // The high padding that leaves `outputs` windows over `size` elements. Of a base that is not dilated and one that is.
@@ -51,9 +56,7 @@ struct CommonFactor {
 
 Result<CommonFactor> TakeCommonFactor(Instruction* i) {
   CommonFactor out;
-  if (!IsStatic(*i)) return out;
-  for (const Instruction* o : i->operands())
-    if (o->shape().element_count() == 0) return out;
+  if (!IsStatic(*i) || !HasElements(*i)) return out;
   ConvolutionAttributes a = i->attr<ConvolutionAttributes>();
   Dims dims = i->shape().dims();
   out.pad = {Dims(dims.size(), 0), Dims(dims.size(), 0), Dims(dims.size(), 0)};
@@ -139,12 +142,9 @@ class DilatedConvolution {
 
  private:
   bool Find() {
-    if (!IsStatic(*i_) || a_.batch_group_count != 1) return false;
-    for (const Instruction* o : i_->operands())
-      if (o->shape().element_count() == 0) return false;
+    if (!IsStatic(*i_) || !HasElements(*i_) || a_.batch_group_count != 1) return false;
     // One product an output and tap: a hole costs less than another way through memory.
     if (a_.feature_group_count > 1 && i_->operand(1)->shape().dim(a_.kernel_input_feature) == 1) return false;
-    if (i_->shape().element_count() == 0) return false;
     for (std::size_t n = 0; n < a_.window.size(); ++n) {
       const WindowDim& w = a_.window[n];
       if (w.base_dilation == 1) continue;

@@ -12,7 +12,8 @@ namespace {
 
 Value Sum(Builder& b, Value x, Value y) { return IsFloatKind(x.kind) ? b.FAdd(x, y) : b.Add(x, y); }
 
-constexpr int64_t kMostTurnDepth = 16;  // of the loop along the depth
+constexpr int64_t kMostTurnDepth = 16;        // of the loop along the depth
+constexpr int64_t kMostProductsOfTurn = 511;  // products of an invocation with blocks of its own, as one turn
 
 // The lanes of `x` by the four values of `y`.
 Value FourProducts(Builder& b, Value x, std::span<const Value> y) {
@@ -89,7 +90,7 @@ class PanelProduct {
     };
     const auto step = static_cast<uint32_t>(turn);
     // Each lane asks whether its rows are there, for every step: AMD's compiler ran out of registers for the answers.
-    const bool is_long = static_cast<int64_t>(tile_) * width_ * p_.depth >= 512;
+    const bool is_long = Sums() * p_.depth > kMostProductsOfTurn;
     const Unroll unroll = options_.lanes_over_blocks && is_long ? Unroll::kNever : Unroll::kIfItPays;
     const Value segments = operands_.segment_count ? operands_.segment_count(batch) : U(p_.segments);
     Values state = sums.Start();
@@ -110,10 +111,11 @@ class PanelProduct {
     return sums.Finish(state);
   }
 
+  int64_t Sums() const { return static_cast<int64_t>(tile_ * blocks_) * width_; }  // of an invocation
+
   // How deep a turn of the loop is: a multiple of 4.
   int64_t TurnDepth() const {
-    const int64_t line = static_cast<int64_t>(tile_ * blocks_) * width_;
-    const int64_t wanted = std::clamp<int64_t>(options_.turn_products / line, 4, kMostTurnDepth);
+    const int64_t wanted = std::clamp<int64_t>(options_.turn_products / Sums(), 4, kMostTurnDepth);
     return std::max<int64_t>(std::min(wanted, p_.depth) / 4 * 4, 4);
   }
 
