@@ -17,6 +17,10 @@ Workarounds WorkaroundsFor(const DeviceProfile& profile) {
   // "Precision and Operation of SPIR-V Instructions". Drivers that run on the host's cores use its instructions, which
   // round as IEEE 754 says.
   out.corrects_division = !profile.is_cpu;
+  // llvmpipe runs both sides of a condition, and a loop until it finds no lane left at the end of a turn, all under a
+  // mask of lanes, which it heeds where lanes have addresses of their own only: Mesa,
+  // src/gallium/auxiliary/gallivm/lp_bld_nir_soa.c, emit_load_mem and emit_load_global.
+  out.loads_without_lanes = profile.driver_id == kDriverLlvmpipe;
   // Memory of a CPU-type device is the process's, which the operating system gives when it is first stored to: a store
   // then kills the process.
   out.overcommits_memory = profile.is_cpu;

@@ -3,11 +3,9 @@
 // workarounds.cpp, with its reason and source; the code that reads a field knows no driver. What depends on a device
 // because it is faster is tuning (tuning.h).
 //
-// Two workarounds are not here, because they are on everywhere: they cost one instruction, and other drivers may have
-// the same fault. llvmpipe begins one turn of a loop more than there are, with no lane left, and reads an address that
-// all lanes share whether or not a lane is left: indices into memory are therefore kept within bounds in loops
-// (panels.cpp, conv_direct.cpp, wide_sum.h) and under conditions (scatter.cpp). LLVM 19 takes the sign bit of -inf - x
-// to be zero: Abs is therefore an instruction of its own (float_ops.cpp).
+// One workaround is not here, because it is on everywhere: it costs one instruction, and other drivers may have the
+// same fault. LLVM 19 takes the sign bit of -inf - x to be zero: Abs is therefore an instruction of its own
+// (float_ops.cpp).
 #pragma once
 
 #include "device/device_profile.h"
@@ -21,6 +19,9 @@ struct Workarounds {
   bool u32_to_f32_in_halves = false;
   // The device's f32 division and square root are taken for estimates only, and corrected to the rounded result.
   bool corrects_division = true;
+  // A load whose address all lanes share is made also where no lane is active: under a condition that no lane meets,
+  // and in the turn of a loop after the last.
+  bool loads_without_lanes = false;
   // An allocation that the machine has no memory for succeeds: the budget is asked before a large one.
   bool overcommits_memory = false;
 

@@ -132,15 +132,31 @@ Id Buffers::ElementPointer(int buffer, Kind kind, int width, Value index) {
   return b_.m.Pure(spv::Op::OpAccessChain, b_.m.Pointer(storage(), b_.m.Type(kind, width)), chain);
 }
 
+// Of descriptors the driver checks what is read.
+bool Buffers::MayLoadWithoutLanes() const {
+  return addresses_ && b_.m.workarounds().loads_without_lanes && b_.m.in_construct();
+}
+
+int64_t Buffers::PaddedBytes(int buffer) const {
+  return RoundUp(element_count(buffer) * element_bytes(buffer), int64_t{16});
+}
+
+Value Buffers::Within(int buffer, int bytes, Value index) {
+  if (!MayLoadWithoutLanes() || b_.m.IsConstant(index)) return index;
+  const int64_t last = std::max<int64_t>(PaddedBytes(buffer) / bytes - 1, 0);
+  return b_.Min(index, b_.U32(static_cast<uint32_t>(last)));
+}
+
 Value Buffers::LoadView(int buffer, Kind kind, int width, Value index) {
   if (in_pairs_ && kind == Kind::kU32 && width > 1)
     return b_.BitcastTo(LoadView(buffer, Kind::kU64, width / 2, index), Kind::kU32, width);
-  const Id pointer = ElementPointer(buffer, kind, width, index);
+  const int bytes = KindBits(kind) / 8 * width;
+  const Id pointer = ElementPointer(buffer, kind, width, Within(buffer, bytes, index));
   used_[buffer].read = true;
   std::vector<uint32_t> words{pointer};
   if (addresses_) {
     words.push_back(static_cast<uint32_t>(spv::MemoryAccessMask::Aligned));
-    words.push_back(static_cast<uint32_t>(KindBits(kind) / 8 * width));
+    words.push_back(static_cast<uint32_t>(bytes));
   }
   return Value{b_.m.Emit(spv::Op::OpLoad, b_.m.Type(kind, width), words), kind, static_cast<uint8_t>(width)};
 }
@@ -260,9 +276,16 @@ Value Buffers::LoadWordsAt(int buffer, const Place& place, int width) {
   Module& m = b_.m;
   Value at = Address(buffer);
   used_[buffer].read = true;
-  if (place.uniform) at = b_.Add(at, b_.UConvert(place.uniform, Kind::kU64));
-  at = b_.Add(at, b_.UConvert(place.lane, Kind::kU64));
-  at = b_.Add(at, b_.Const(Kind::kU64, place.constant));
+  if (MayLoadWithoutLanes()) {
+    Value bytes = b_.Add(place.lane, b_.U32(place.constant));
+    if (place.uniform) bytes = b_.Add(bytes, place.uniform);
+    const int64_t last = std::max<int64_t>(PaddedBytes(buffer) - int64_t{4} * width, 0);
+    at = b_.Add(at, b_.UConvert(b_.Min(bytes, b_.U32(static_cast<uint32_t>(last))), Kind::kU64));
+  } else {
+    if (place.uniform) at = b_.Add(at, b_.UConvert(place.uniform, Kind::kU64));
+    at = b_.Add(at, b_.UConvert(place.lane, Kind::kU64));
+    at = b_.Add(at, b_.Const(Kind::kU64, place.constant));
+  }
   const bool pairs = in_pairs_ && width > 1 && place.alignment >= 8;
   const Kind kind = pairs ? Kind::kU64 : Kind::kU32;
   const int elements = pairs ? width / 2 : width;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -140,6 +141,7 @@ class Builder {
 
   uint32_t first_group_ = 0;
   int64_t shared_bytes_ = 0;
+  std::map<Id, uint32_t> shared_counts_;  // elements of each array
   Value workgroup_id_, local_index_, subgroup_id_, lane_;
 };
 

@@ -11,9 +11,13 @@ namespace krafla::spirv {
 Id Builder::SharedArray(Kind kind, int width, uint32_t count) {
   shared_bytes_ += int64_t{count} * width * (KindBits(kind) / 8);
   const Id array = m.Array(m.Type(kind, width), count, 0);
-  return m.GlobalVariable(spv::StorageClass::Workgroup, m.Pointer(spv::StorageClass::Workgroup, array));
+  const Id out = m.GlobalVariable(spv::StorageClass::Workgroup, m.Pointer(spv::StorageClass::Workgroup, array));
+  shared_counts_[out] = count;
+  return out;
 }
 Value Builder::LoadShared(Id array, Kind kind, int width, Value index) {
+  if (m.workarounds().loads_without_lanes && m.in_construct() && !m.IsConstant(index))
+    index = Min(index, U32(shared_counts_.at(array) - 1));
   const Id type = m.Type(kind, width);
   const uint32_t chain[] = {array, index.id};
   std::vector<uint32_t> words{m.Pure(spv::Op::OpAccessChain, m.Pointer(spv::StorageClass::Workgroup, type), chain)};

@@ -113,6 +113,7 @@ class Module {
   void BeginBlock(Id label);
   void PushScope();
   void PopScope();
+  bool in_construct() const { return scopes_.size() > 1; }  // under a condition or in a loop
   std::size_t BodySize() const { return body_.size(); }
   void PatchBody(std::size_t at, uint32_t word) { body_[at] = word; }
 

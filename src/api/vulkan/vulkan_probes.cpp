@@ -21,6 +21,7 @@ std::vector<std::string> WorkaroundNames(const DeviceProfile& profile) {
   if (found.zero_quotients_from_bits) out.push_back("zero quotients from bits");
   if (found.u32_to_f32_in_halves) out.push_back("u32 to f32 in halves");
   if (found.corrects_division) out.push_back("division corrected");
+  if (found.loads_without_lanes) out.push_back("loads kept within buffers");
   if (found.overcommits_memory) out.push_back("memory asked for first");
   return out;
 }

@@ -186,7 +186,7 @@ class AttentionGroup {
     if (whole > 0)
       state = sums.Add(from(b_.Mul(slice, U(4))), U(whole), static_cast<uint32_t>(4 * slices_),
                        static_cast<uint32_t>(ChainedSums::kChain / 4), state,
-                       [&](Value key, const Values& s) { return turn(b_.Min(key, U(whole - 4)), 4, s); });
+                       [&](Value key, const Values& s) { return turn(key, 4, s); });
     if (whole < keys)
       state = sums.Absorb(state, [&](const Values& zeros) {
         return b_.For(from(b_.Add(slice, U(whole))), U(keys), U(slices_), zeros,

@@ -32,7 +32,7 @@ Result<EmittedDispatch> EmitFiniteFlags(KernelWriter& w, const AttentionKernel& 
   Value good = u(1);
   if (whole > 0)
     good = b.For(b.Mul(me, u(4)), u(whole), u(4 * invocations), {good}, [&](Value at, const Values& so_far) -> Values {
-      return {b.Select(is_finite(b.Min(at, u(whole - 4)), 4), so_far[0], u(0))};
+      return {b.Select(is_finite(at, 4), so_far[0], u(0))};
     })[0];
   for (int64_t e = whole; e < elements; ++e) good = b.Select(is_finite(u(e), 1), good, u(0));
   if (!by_workgroups) {

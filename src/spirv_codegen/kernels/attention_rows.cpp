@@ -212,26 +212,22 @@ class AttentionRows {
   }
 
   using Turn = std::function<Values(Value key, const Values& state)>;
-  // The keys in turns of four times `quads_`. llvmpipe begins one turn more than there are, with no lane left, and
-  // reads even so what all lanes share: keys stay within bounds.
+  // The keys in turns of four times `quads_`.
   Values Walk(Value begin, Value end, const Values& start, const Turn& turn) {
-    const int64_t step = int64_t{quads_} * 4;
-    return b_.For(begin, end, U(step), start,
-                  [&](Value key, const Values& state) { return turn(b_.Min(key, U(whole_ - step)), state); });
+    return b_.For(begin, end, U(int64_t{quads_} * 4), start, turn);
   }
   // The same in chains of kSumChain turns.
   Values WalkChains(const Values& start, const Values& chain, const Turn& turn,
                     const std::function<Values(const Values&, const Values&)>& absorb) {
-    const int64_t step = int64_t{quads_} * 4, length = step * kSumChain;
-    return b_.For(begin_, end_, U(length), start, [&](Value first, const Values& state) {
-      const Value at = b_.Min(first, U(whole_ - step)), end = b_.Min(b_.Add(at, U(length)), end_);
+    const int64_t length = int64_t{quads_} * 4 * kSumChain;
+    return b_.For(begin_, end_, U(length), start, [&](Value at, const Values& state) {
+      const Value end = b_.Min(b_.Add(at, U(length)), end_);
       return absorb(state, Walk(at, end, chain, turn));
     });
   }
   // What no whole turn takes, one key after the other.
   Values WalkRest(const Values& start, const Turn& turn) {
-    return b_.For(U(whole_), U(k_.scores->n), U(1), start,
-                  [&](Value key, const Values& state) { return turn(b_.Min(key, U(k_.scores->n - 1)), state); });
+    return b_.For(U(whole_), U(k_.scores->n), U(1), start, turn);
   }
   bool HasRest() const { return whole_ < k_.scores->n; }
 
@@ -334,9 +330,9 @@ class AttentionRows {
     Values state = start(1);
     if (whole_ > 0) {
       const Turn turn = turn_of(4);
-      const int64_t step = int64_t{quads_} * 4, length = step * kSumChain;
-      const Values four = b_.For(begin_, end_, U(length), start(4), [&](Value from, const Values& all) {
-        const Value at = b_.Min(from, U(whole_ - step)), end = b_.Min(b_.Add(at, U(length)), end_);
+      const int64_t length = int64_t{quads_} * 4 * kSumChain;
+      const Values four = b_.For(begin_, end_, U(length), start(4), [&](Value at, const Values& all) {
+        const Value end = b_.Min(b_.Add(at, U(length)), end_);
         return absorb(all, Walk(at, end, chain_of(all, 4), turn));
       });
       state = ForEach([&](std::size_t r) {
@@ -401,9 +397,7 @@ class AttentionRows {
     Values state = sums.Start();
     if (whole_ > 0) {
       const auto step = static_cast<uint32_t>(quads_ * 4);
-      const Turn turn = turn_of(4);
-      state = sums.Add(begin_, end_, step, static_cast<uint32_t>(ChainedSums::kChain) / step, state,
-                       [&](Value key, const Values& s) { return turn(b_.Min(key, U(whole_ - step)), s); });
+      state = sums.Add(begin_, end_, step, static_cast<uint32_t>(ChainedSums::kChain) / step, state, turn_of(4));
     }
     if (HasRest()) {
       const Turn turn = turn_of(1);

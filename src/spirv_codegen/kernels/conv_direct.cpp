@@ -204,9 +204,7 @@ class DirectSums {
       }
       return sums;
     };
-    auto step = [&](Value turn, const Values& acc) {
-      // llvmpipe begins one turn more than there are (EmitPanels).
-      const Value element = b_.Min(turn, U(elements_ - 1));
+    auto step = [&](Value element, const Values& acc) {
       ProgramLowering shared = base;
       shared.SetLinear(element, p_.rank, program_rank);
       return add(std::move(shared), acc);

@@ -80,12 +80,8 @@ class PanelProduct {
       for (; k < p_.depth; ++k) acc = Step(U(k), 1, acc);
       return acc;
     };
-    // llvmpipe begins one turn more than there are, with no lane left, and reads an address that all lanes share even
-    // so: rows of b may lie far apart, and one that is not there far outside.
-    const Value last = U(std::max(whole, turn) - turn);
     auto turns = [&](Value k, Values acc) {
-      const Value first = b_.Min(k, last);
-      for (int64_t i = 0; i < turn; i += 4) acc = Step(b_.Add(first, U(i)), 4, acc);
+      for (int64_t i = 0; i < turn; i += 4) acc = Step(b_.Add(k, U(i)), 4, acc);
       return acc;
     };
     const auto step = static_cast<uint32_t>(turn);

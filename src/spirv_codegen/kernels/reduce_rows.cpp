@@ -185,10 +185,7 @@ Values RowEmitter::Walk(Value begin, Value end, uint32_t step, const Values& sta
         begin, end, b_.U32(static_cast<uint32_t>(turn * together)), start,
         [&](Value i, Values s) {
           for (uint32_t t = 0; t < together; ++t) {
-            // llvmpipe begins one turn more than there are (EmitPanels), of which only the first would be near the end.
-            const Value at = t == 0 ? i
-                                    : b_.Min(b_.Add(i, b_.U32(static_cast<uint32_t>(turn) * t)),
-                                             b_.U32(static_cast<uint32_t>(last - 1)));
+            const Value at = b_.Add(i, b_.U32(static_cast<uint32_t>(turn) * t));
             s = body(b_.Add(at, offset), s);
           }
           return s;

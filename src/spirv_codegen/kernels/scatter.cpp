@@ -75,7 +75,7 @@ Result<EmittedProgram> EmitApart(const ScatterProblem& p, std::optional<spv::Op>
     const Value size = b.U32(static_cast<uint32_t>(p.window)), n = b.UDiv(item, size);
     const ScatterWindows::Place place = windows.WindowPlace(b.Sub(item, b.Mul(n, size)), /*alone=*/true);
     const ScatterWindows::Update update = windows.Locate(n, {});
-    const Value operand_at = windows.WithinOperand(b.Add(update.operand, place.operand));
+    const Value operand_at = b.Add(update.operand, place.operand);
     const Value update_at = b.Add(update.update, place.update);
     b.If(update.inside, [&] {
       if (!atomic) return windows.Combine(operand_at, update_at);
@@ -134,10 +134,9 @@ Result<EmittedProgram> EmitInOrder(const ScatterProblem& p, std::string reason) 
     std::vector<ScatterWindows::Place> places;
     for (int64_t k = 0; k < owned; ++k) {
       const bool within = k == 0 || p.window % per_group == 0;
-      const Value element = b.Add(item, u32(k * local)), last = u32(p.window - 1);
-      // What is not there has a valid address too, for the reason that WithinOperand() names.
-      places.push_back(windows.WindowPlace(within ? element : b.Min(element, last), /*alone=*/false));
-      if (!within) places.back().there = b.Compare(Cmp::kULe, element, last);
+      const Value element = b.Add(item, u32(k * local));
+      places.push_back(windows.WindowPlace(element, /*alone=*/false));
+      if (!within) places.back().there = b.Compare(Cmp::kULt, element, u32(p.window));
     }
     const Value first = stretches.First(w), end = stretches.End(b, first, u32(p.batch));
     const auto take = [&](Value n, Value is_one) {
@@ -146,7 +145,7 @@ Result<EmittedProgram> EmitInOrder(const ScatterProblem& p, std::string reason) 
       if (shares > 1) inside = b.LAnd(inside, b.Compare(Cmp::kEq, b.And(update.group, u32(shares - 1)), own));
       Values operand_at;
       for (const ScatterWindows::Place& place : places)
-        operand_at.push_back(windows.WithinOperand(b.Add(update.operand, place.operand)));
+        operand_at.push_back(b.Add(update.operand, place.operand));
       b.If(inside, [&] {
         for (std::size_t k = 0; k < places.size(); ++k) {
           auto combine = [&] { windows.Combine(operand_at[k], b.Add(update.update, places[k].update)); };
@@ -227,7 +226,7 @@ Result<EmittedProgram> EmitShares(const ScatterProblem& p, std::string reason) {
         b.If(b.Compare(Cmp::kEq, of[i], share), [&] {
           const Value here = b.Add(at, b.U32(i));
           const Value to = b.Add(b.LoadShared(operand, Kind::kU32, 1, here), place.operand);
-          windows.Combine(b.Add(windows.WithinOperand(to), copy),
+          windows.Combine(b.Add(to, copy),
                           b.Add(b.LoadShared(update, Kind::kU32, 1, here), place.update));
         });
     });

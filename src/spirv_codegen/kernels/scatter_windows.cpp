@@ -132,10 +132,6 @@ void ScatterWindows::Combine(Value operand_at, Value update_at) {
     w_.buffers.Store(s_.outputs[k], StorageBytes(s_.types[k]), operand_at, ToStorage(b_, s_.types[k], made[k]));
 }
 
-Value ScatterWindows::WithinOperand(Value at) {
-  return b_.Min(at, U32(std::max<int64_t>(Product(s_.operand_dims) - 1, 0)));
-}
-
 Values ScatterWindows::Delinearize(Value linear, const Dims& extents) {
   Values out(extents.size());
   for (std::size_t d = extents.size(); d-- > 0;) {

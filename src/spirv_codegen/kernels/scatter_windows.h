@@ -56,9 +56,6 @@ class ScatterWindows {
 
   // What the combiner makes of the two elements becomes the operand's.
   void Combine(Value operand_at, Value update_at);
-  // A valid place of the operand also where the window lies outside: llvmpipe reads from an address that all lanes
-  // share even where no lane is active. (A select by Update::inside would be simplified away within the branch.)
-  Value WithinOperand(Value at);
 
  private:
   Value U32(int64_t v) { return b_.U32(static_cast<uint32_t>(v)); }

@@ -72,8 +72,7 @@ Values ChainedSums::Add(Value begin, Value end, uint32_t step, uint32_t turns, c
                         const std::function<Values(Value, const Values&)>& body, Unroll unroll) const {
   if (!chained_) return b_.For(begin, end, b_.U32(step), state, body, unroll);
   const Value length = b_.U32(step * turns);
-  return b_.For(begin, end, length, state, [&](Value first, const Values& sums) {
-    const Value at = b_.Min(first, b_.Sub(end, b_.U32(1)));  // see kSumChain
+  return b_.For(begin, end, length, state, [&](Value at, const Values& sums) {
     const Value stop = b_.Min(b_.Add(at, length), end);
     return Absorb(sums, [&](const Values& zeros) { return b_.For(at, stop, b_.U32(step), zeros, body); });
   });

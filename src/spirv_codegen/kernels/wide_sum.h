@@ -10,9 +10,7 @@
 
 namespace krafla::spirv {
 
-// The steps of a chain. A TwoSum has six operations, a few per cent of so many steps, each of which also reads. Loops
-// over chains keep their index within bounds: llvmpipe begins one turn more than there are, with no lane active, and
-// still reads from an address that all lanes share, which would lie a whole chain outside.
+// The steps of a chain. A TwoSum has six operations, a few per cent of so many steps, each of which also reads.
 inline constexpr uint32_t kSumChain = 32;
 
 // The sum high + low, where low is what the additions to high have lost.
