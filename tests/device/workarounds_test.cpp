@@ -13,11 +13,13 @@ TEST(Workarounds, OfTheProfiles) {
   EXPECT_EQ(lavapipe, (Workarounds{.zero_quotients_from_bits = true,
                                    .u32_to_f32_in_halves = false,
                                    .corrects_division = false,
+                                   .loads_without_lanes = true,
                                    .overcommits_memory = true}));
   const Workarounds swiftshader = WorkaroundsFor(testing::LoadProfile("swiftshader"));
   EXPECT_EQ(swiftshader, (Workarounds{.zero_quotients_from_bits = false,
                                       .u32_to_f32_in_halves = true,
                                       .corrects_division = false,
+                                      .loads_without_lanes = false,
                                       .overcommits_memory = true}));
   for (const char* gpu : {"min_vulkan11", "amd_rdna3", "intel_xe2", "nvidia_ada"})
     EXPECT_EQ(WorkaroundsFor(testing::LoadProfile(gpu)), Workarounds()) << gpu;

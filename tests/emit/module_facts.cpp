@@ -4,6 +4,7 @@
 #include <format>
 #include <spirv-tools/libspirv.hpp>
 #include <unordered_map>
+#include <vector>
 
 #include "../spirv_codegen/bfloat16_stand_in.h"
 #include "spirv/unified1/spirv.hpp11"
@@ -172,6 +173,71 @@ std::string Unsupported(const EmittedDispatch& dispatch, const EmittedKernel& ke
   if (static_cast<int>(dispatch.push.size()) != kernel.push_words)
     return Format("{} push words for a kernel of {}", dispatch.push.size(), kernel.push_words);
   return {};
+}
+
+namespace {
+
+// An instruction that gives an id, of those that make places in memory.
+struct Definition {
+  spv::Op op = spv::Op::OpNop;
+  uint32_t type = 0;
+  std::span<const uint32_t> operands;  // those after the id
+};
+class Definitions {
+ public:
+  void Note(spv::Op op, std::span<const uint32_t> o) {
+    using enum spv::Op;
+    if (op == OpTypePointer) classes_[o[0]] = static_cast<spv::StorageClass>(o[1]);
+    for (spv::Op known : {OpConstant, OpSelect, OpULessThan, OpAccessChain, OpConvertUToPtr, OpIAdd, OpUConvert})
+      if (op == known) by_id_[o[1]] = {op, o[0], o.subspan(2)};
+  }
+  // Whether what lies behind a pointer lies within the buffer, or the array, that the pointer was made from.
+  bool IsWithin(uint32_t pointer) const {
+    const Definition chain = Of(pointer);
+    if (chain.op != spv::Op::OpAccessChain) return true;
+    const spv::StorageClass storage = classes_.at(chain.type);
+    if (storage != spv::StorageClass::PhysicalStorageBuffer && storage != spv::StorageClass::Workgroup) return true;
+    const Definition address = Of(chain.operands[0]);
+    if (address.op != spv::Op::OpConvertUToPtr) return IsBounded(chain.operands.back());
+    // The buffer's address and an offset of 32 bits.
+    const Definition sum = Of(address.operands[0]);
+    if (sum.op != spv::Op::OpIAdd) return true;
+    const Definition offset = Of(sum.operands[1]);
+    return offset.op == spv::Op::OpConstant || (offset.op == spv::Op::OpUConvert && IsBounded(offset.operands[0]));
+  }
+
+ private:
+  Definition Of(uint32_t id) const {
+    const auto found = by_id_.find(id);
+    return found == by_id_.end() ? Definition{} : found->second;
+  }
+  // Whether a number is a constant, or the lesser of any number and a constant, as the builder makes it.
+  bool IsBounded(uint32_t id) const {
+    const Definition number = Of(id);
+    if (number.op != spv::Op::OpSelect) return number.op == spv::Op::OpConstant;
+    const Definition less = Of(number.operands[0]);
+    return less.op == spv::Op::OpULessThan && less.operands[0] == number.operands[1] &&
+           less.operands[1] == number.operands[2] && Of(number.operands[2]).op == spv::Op::OpConstant;
+  }
+
+  std::unordered_map<uint32_t, Definition> by_id_;
+  std::unordered_map<uint32_t, spv::StorageClass> classes_;  // of pointers' types
+};
+
+}  // namespace
+
+std::string UnboundedLoad(std::span<const uint32_t> words) {
+  Definitions known;
+  std::vector<uint32_t> merges;  // the blocks at which the constructs around an instruction end
+  std::string found;
+  const bool whole = ForEachInstruction(words, [&](spv::Op op, std::span<const uint32_t> o) {
+    known.Note(op, o);
+    if (op == spv::Op::OpSelectionMerge || op == spv::Op::OpLoopMerge) merges.push_back(o[0]);
+    if (op == spv::Op::OpLabel && !merges.empty() && merges.back() == o[0]) merges.pop_back();
+    if (op == spv::Op::OpLoad && !merges.empty() && found.empty() && !known.IsWithin(o[2]))
+      found = Format("what is loaded as %{} may lie anywhere", o[1]);
+  });
+  return whole ? found : "the words are cut short";
 }
 
 std::string Validate(std::span<const uint32_t> module, const DeviceProfile& p) {

@@ -20,6 +20,10 @@ std::string Unsupported(const EmittedKernel& kernel, const DeviceProfile& profil
 // Empty, or what is wrong with a dispatch: its grid, its push words.
 std::string Unsupported(const EmittedDispatch& dispatch, const EmittedKernel& kernel, const DeviceProfile& profile);
 
+// Empty, or the first load under a condition or in a loop whose place in memory is neither constant nor kept below a
+// constant: for drivers that load where no lane is active (Workarounds::loads_without_lanes).
+std::string UnboundedLoad(std::span<const uint32_t> words);
+
 // Empty, or what spirv-val says for the newest Vulkan that the profile has.
 std::string Validate(std::span<const uint32_t> words, const DeviceProfile& profile);
 

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "../hlo_io/corpus_files.h"
+#include "device/workarounds.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "module_facts.h"
 #include "passes/pipeline.h"
@@ -109,6 +110,7 @@ class Emission {
   int modules() const { return modules_; }
   int64_t coopmat_shaders() const { return coopmat_shaders_; }
   int64_t loops() const { return loops_; }
+  int64_t bounded() const { return bounded_; }  // shaders of which every load under a condition was looked at
   int64_t emitted(const std::string& profile) const {
     auto it = emitted_.find(profile);
     return it == emitted_.end() ? 0 : it->second;
@@ -154,6 +156,10 @@ class Emission {
     ++shaders_;
     if (k.uses_cooperative_matrix) ++coopmat_shaders_;
     EXPECT_EQ(Unsupported(k, p.profile), "") << what << ", " << k.variant;
+    if (WorkaroundsFor(p.profile).loads_without_lanes && k.uses_buffer_device_address) {
+      EXPECT_EQ(UnboundedLoad(k.words), "") << what << ", " << k.variant;
+      ++bounded_;
+    }
     // Most shaders come back for other profiles and modules word for word.
     std::vector<uint32_t> key = k.words;
     key.push_back(p.profile.api_minor);
@@ -186,7 +192,7 @@ class Emission {
   std::map<std::string, std::map<std::string, int64_t>> refusals_;  // by profile
   std::map<std::string, int64_t> emitted_;
   int modules_ = 0;
-  int64_t shaders_ = 0, coopmat_shaders_ = 0, loops_ = 0;
+  int64_t shaders_ = 0, coopmat_shaders_ = 0, loops_ = 0, bounded_ = 0;
 };
 
 TEST(Profiles, RecordedNetworks) {
@@ -200,6 +206,7 @@ TEST(Profiles, RecordedNetworks) {
   // The int8 and bf16 networks.
   EXPECT_GT(emission.coopmat_shaders(), 0);
   EXPECT_GT(emission.loops(), 0);
+  EXPECT_GT(emission.bounded(), 1000);
 }
 
 // The least device, of four buffers a kernel, runs plain float networks whole: 16- and 64-bit types are all that it may

@@ -144,8 +144,7 @@ Result<EmittedProgram> EmitInOrder(const ScatterProblem& p, std::string reason) 
       Value inside = is_one ? b.LAnd(update.inside, is_one) : update.inside;
       if (shares > 1) inside = b.LAnd(inside, b.Compare(Cmp::kEq, b.And(update.group, u32(shares - 1)), own));
       Values operand_at;
-      for (const ScatterWindows::Place& place : places)
-        operand_at.push_back(b.Add(update.operand, place.operand));
+      for (const ScatterWindows::Place& place : places) operand_at.push_back(b.Add(update.operand, place.operand));
       b.If(inside, [&] {
         for (std::size_t k = 0; k < places.size(); ++k) {
           auto combine = [&] { windows.Combine(operand_at[k], b.Add(update.update, places[k].update)); };
@@ -226,8 +225,7 @@ Result<EmittedProgram> EmitShares(const ScatterProblem& p, std::string reason) {
         b.If(b.Compare(Cmp::kEq, of[i], share), [&] {
           const Value here = b.Add(at, b.U32(i));
           const Value to = b.Add(b.LoadShared(operand, Kind::kU32, 1, here), place.operand);
-          windows.Combine(b.Add(to, copy),
-                          b.Add(b.LoadShared(update, Kind::kU32, 1, here), place.update));
+          windows.Combine(b.Add(to, copy), b.Add(b.LoadShared(update, Kind::kU32, 1, here), place.update));
         });
     });
     b.WorkgroupBarrier();
