@@ -11,7 +11,18 @@ trap 'rm -rf "$work"' EXIT
 # Whatever library the program was linked with.
 ahead=$(cd "$(dirname "$library")" && pwd)/libkrafla.so.0
 
-result() { sed -n 's/.*the first output begins with //p'; }
+# first LIBRARY: the first number that the example gives with it, or none where it refuses the model. A crash is an
+# error.
+first() {
+  LD_PRELOAD=$1 "$frames" "$work/m.krafla" 2 "$device" >"$work/output" 2>"$work/error"
+  local code=$?
+  if [ $code -ge 126 ]; then
+    echo "$name on $device: the example ended with $code, with ${1:-its own library}" >&2
+    cat "$work/error" >&2
+    return 1
+  fi
+  sed -n 's/.*the first output begins with //p' "$work/output"
+}
 compared=0
 devices='cpu vulkan'
 "$krafla" run "$here/cli/add.hlo" -d vulkan --random >/dev/null 2>&1
@@ -26,9 +37,9 @@ for folder in "$here"/models/*/; do
   # Those for several devices, and those whose state the example cannot give, end here; the count below is what matters.
   "$krafla" compile "$folder" -o "$work/m.krafla" -q 2>/dev/null || continue
   for device in $devices; do
-    own=$("$frames" "$work/m.krafla" 2 "$device" 2>/dev/null | result)
+    own=$(first '') || exit 1
     [ -n "$own" ] || continue
-    other=$(LD_PRELOAD=$ahead "$frames" "$work/m.krafla" 2 "$device" 2>"$work/error" | result)
+    other=$(first "$ahead") || exit 1
     # Sums come in another order where oneDNN makes them.
     awk -v a="$own" -v b="$other" 'BEGIN { d = a - b; if (d < 0) d = -d; m = a < 0 ? -a : a; exit !(b != "" && (a == b || d <= 1e-4 * m + 1e-6)) }' || {
       echo "$name on $device: $own, and $other with $library"; cat "$work/error"; exit 1; }

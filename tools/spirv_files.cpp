@@ -44,9 +44,14 @@ Result<SpirvFiles> MakeSpirvFiles(const plan::ProgramPlan& plan, const DevicePro
   }
   // Numbered behind the kernels.
   std::size_t number = plan.kernels.size();
-  const std::vector<spirv::EmittedDispatch> one(1);
-  for (const auto& [step, loop] : emitted.loops)
-    add(loop.kernel, number++, step->instruction->name(), "loop_nest", one, 0);
+  for (const auto& [step, loop] : emitted.loops) {
+    std::vector<spirv::EmittedDispatch> dispatches;
+    for (const spirv::EmittedLoop::Launch& launch : loop.launches)
+      dispatches.push_back({static_cast<int>(dispatches.size()), launch.grid, {}});
+    for (std::size_t n = 0; n < loop.launches.size(); ++n)
+      add(loop.launches[n].kernel, number, step->instruction->name(), "while", dispatches, n);
+    ++number;
+  }
   out.kernels = list.ToString();
   return out;
 }

@@ -131,10 +131,11 @@ class Explainer {
     Explanation::Kernel& made = Control(*loop.instruction, in_loop_kernel);
     if (emitted_ != nullptr && !in_loop_kernel) {
       if (const auto found = emitted_->loops.find(&loop); found != emitted_->loops.end()) {
-        made.variant = found->second.kernel.variant;
-        made.variant_reason = found->second.kernel.reason;
-        made.launches = 1;
-        ++out_.launches;
+        const std::vector<spirv::EmittedLoop::Launch>& launches = found->second.launches;
+        made.variant = launches.front().kernel.variant;
+        made.variant_reason = launches.front().kernel.reason;
+        made.launches = static_cast<int>(launches.size());
+        out_.launches += made.launches;
         in_loop_kernel = true;
       } else if (!loop.trip_count) {
         ++out_.uncounted_loops;

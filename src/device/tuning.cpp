@@ -120,6 +120,8 @@ void TuneCpu(Tuning& t) {
   t.loop_nest.points_at_once = 1;
   t.loop_nest.point_ns = 0;
   t.loop_nest.operation_ns = 0.3;
+  // A turn's counter, mask and jumps cost as much as the few operations of a point.
+  t.loop_nest.points_together = 4;
 
   // A processor manages far more in kernels that are long.
   t.rate.flops_per_ms = 2.5e6;

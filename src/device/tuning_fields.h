@@ -245,6 +245,7 @@ void VisitFields(Self& x, Visitor&& v) {
   v("point_ns", x.point_ns, kTimeRange);
   v("operation_ns", x.operation_ns, kTimeRange);
   v("most_nodes", x.most_nodes, FieldRange{0, 100000});
+  v("points_together", x.points_together, FieldRange{1, 16});
 }
 
 template <Is<RateTuning> Self, typename Visitor>

@@ -124,6 +124,14 @@ NodeId ProgramBuilder::Load(int buffer, ElementType storage, IndexId index, Node
                  .depends = space().Depends(index)});
 }
 
+NodeId ProgramBuilder::Again(Node n) {
+  n.depends = n.op == NodeOp::kParam ? n.depends : 0;
+  if (n.op == NodeOp::kIndex) return Index(n.index);
+  if (n.op != NodeOp::kLoad) return Intern(n);
+  if (n.mask != kNoNode && node(n.mask).op == NodeOp::kConstant && !IsTrue(n.mask)) return Constant(n.type, 0);
+  return Load(n.buffer, n.storage, n.index, n.mask);
+}
+
 NodeId ProgramBuilder::Wrap(NodeId a, ElementType narrow) {
   return Intern(
       {.op = NodeOp::kWrap, .type = ComputeType(narrow), .storage = narrow, .operands = {a, kNoNode, kNoNode}});

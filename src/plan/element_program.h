@@ -123,6 +123,9 @@ class ProgramBuilder {
   NodeId ReducePrecision(NodeId a, ElementType hlo_type, int64_t exponent_bits, int64_t mantissa_bits);
   NodeId Select(NodeId pred, NodeId on_true, NodeId on_false);
   NodeId And(NodeId a, NodeId b);  // preds; kNoNode counts as true
+  // A node of another program, whose operands, mask and index are of this one already. What is known by now of its
+  // operands may make it another node.
+  NodeId Again(Node node);
   // The pred lo <= index < hi; kNoNode where the ranges prove it true.
   NodeId InRange(IndexId index, int64_t lo, int64_t hi);
   // An integer node (any integer compute type) clamped into [lo, hi], as an index.

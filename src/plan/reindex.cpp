@@ -32,23 +32,31 @@ uint64_t IndexRewriter::Depends(uint64_t old) const {
   return out;
 }
 
-ElementProgram Reindex(const ElementProgram& program, std::span<const int64_t> dims, std::span<const DimImage> images) {
-  ElementProgram out;
-  out.space = IndexSpace(dims);
-  out.buffers = program.buffers;
-  out.results = program.results;
+namespace {
+
+IndexRewriter::Rules RulesOf(std::span<const DimImage> images, std::span<const int64_t> dims, IndexSpace& space) {
   IndexRewriter::Rules rules;
   for (const DimImage& image : images) {
-    IndexId iter = out.space.Constant(image.constant);
+    IndexId iter = space.Constant(image.constant);
     uint64_t depends = 0;
     for (const DimImage::Term& t : image.terms) {
-      iter = out.space.Add(iter, out.space.Mul(out.space.Iter(t.dim), t.coefficient));
+      iter = space.Add(iter, space.Mul(space.Iter(t.dim), t.coefficient));
       if (dims[static_cast<std::size_t>(t.dim)] > 1) depends |= uint64_t{1} << t.dim;
     }
     rules.iters.push_back(iter);
     rules.depends.push_back(depends);
   }
-  IndexRewriter rewriter(program.space, out.space, std::move(rules));
+  return rules;
+}
+
+}  // namespace
+
+ElementProgram Reindex(const ElementProgram& program, std::span<const int64_t> dims, std::span<const DimImage> images) {
+  ElementProgram out;
+  out.space = IndexSpace(dims);
+  out.buffers = program.buffers;
+  out.results = program.results;
+  IndexRewriter rewriter(program.space, out.space, RulesOf(images, dims, out.space));
   for (Node n : program.nodes) {
     if (n.op == NodeOp::kLoad || n.op == NodeOp::kIndex) n.index = rewriter.Expr(n.index);
     n.depends = rewriter.Depends(n.depends);
@@ -59,6 +67,36 @@ ElementProgram Reindex(const ElementProgram& program, std::span<const int64_t> d
     out.stores.push_back(s);
   }
   return out;
+}
+
+ElementProgram Specialize(const ElementProgram& program, std::span<const int64_t> dims,
+                          std::span<const DimImage> images) {
+  ProgramBuilder builder(dims);
+  for (const ProgramBuffer& b : program.buffers) builder.AddBuffer(b.storage, b.element_count, b.written);
+  IndexRewriter rewriter(program.space, builder.space(), RulesOf(images, dims, builder.space()));
+  std::vector<NodeId>& to = rewriter.rules().nodes;
+  to.assign(program.nodes.size(), kNoNode);
+  const auto moved = [&](NodeId& id) { id = id == kNoNode ? kNoNode : to[static_cast<std::size_t>(id)]; };
+  for (std::size_t i = 0; i < program.nodes.size(); ++i) {
+    Node n = program.nodes[i];
+    for (NodeId& o : n.operands) moved(o);
+    moved(n.mask);
+    if (n.op == NodeOp::kLoad || n.op == NodeOp::kIndex) n.index = rewriter.Expr(n.index);
+    if (n.op == NodeOp::kParam) n.depends = rewriter.Depends(n.depends);
+    to[i] = builder.Again(n);
+  }
+  for (Store s : program.stores) {
+    moved(s.node), moved(s.mask);
+    s.index = rewriter.Expr(s.index);
+    if (s.mask == kNoNode || builder.node(s.mask).op != NodeOp::kConstant) {
+      builder.AddStore(s);
+    } else if (builder.node(s.mask).bits != 0) {
+      s.mask = kNoNode;
+      builder.AddStore(s);
+    }
+  }
+  for (NodeId r : program.results) builder.AddResult(to[static_cast<std::size_t>(r)]);
+  return std::move(builder).Finish();
 }
 
 }  // namespace krafla::plan

@@ -24,6 +24,10 @@ struct DimImage {
 // `images`: one for each dimension of the program. Nodes keep their numbers.
 ElementProgram Reindex(const ElementProgram& program, std::span<const int64_t> dims, std::span<const DimImage> images);
 
+// As Reindex, but what the images decide is worked out: comparisons, and the loads and values that these choose.
+ElementProgram Specialize(const ElementProgram& program, std::span<const int64_t> dims,
+                          std::span<const DimImage> images);
+
 // Copies index expressions of one program into the space of another.
 class IndexRewriter {
  public:

@@ -182,9 +182,10 @@ Value Buffers::LoadCopy(const Copy& copy, Kind kind64) {
   return copy.bytes == 8 ? b_.BitcastTo(bits, kind64, 1) : bits;
 }
 
-void Buffers::KeepCopies(int buffer) {
+void Buffers::KeepCopies(int buffer) { KeepValue(buffer, Load(buffer, element_bytes(buffer), b_.U32(0), 1)); }
+
+void Buffers::KeepValue(int buffer, Value bits) {
   const int bytes = element_bytes(buffer), width = bytes == 8 ? 2 : 1;
-  Value bits = Load(buffer, bytes, b_.U32(0), 1);
   if (bytes == 8) bits = b_.BitcastTo(bits, Kind::kU32, 2);
   const Id variable = b_.m.FunctionVariable(b_.m.Pointer(spv::StorageClass::Function, b_.m.Type(Kind::kU32, width)));
   const uint32_t words[] = {variable, bits.id};

@@ -74,6 +74,8 @@ class Buffers {
   void KeepCopies(int buffer);
   // Puts the copies that were stored to back into their buffers.
   void StoreCopies();
+  // The same of a value that begins as `bits`; what becomes of it the caller reads by Load. Nothing is stored.
+  void KeepValue(int buffer, Value bits);
   // While `body` is made, buffers are stored to where `condition` holds; copies in any case.
   void StoreWhere(Value condition, const std::function<void()>& body);
 

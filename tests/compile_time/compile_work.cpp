@@ -19,7 +19,7 @@
 #include "plan/planner.h"
 #include "plan/step_runner.h"
 #include "spirv_codegen/emit.h"
-#include "spirv_codegen/kernels/loop_nest.h"
+#include "spirv_codegen/kernels/while.h"
 
 namespace {
 std::atomic<int64_t> allocations{0}, allocated_bytes{0};
@@ -62,7 +62,7 @@ Result<> Compile(const std::string& text) {
   KRAFLA_TRY(plan::TryForEachStep(plan, [&](const plan::Step& step) -> Result<bool> {
     const auto* loop = std::get_if<plan::WhileStep>(&step);
     if (loop == nullptr) return true;
-    auto emitted = spirv::EmitLoopNest(plan, *loop, profile, TuningFor(profile));
+    auto emitted = spirv::EmitWhile(plan, *loop, profile, TuningFor(profile));
     if (!emitted && emitted.error().code() != StatusCode::kUnimplemented) return Failure(std::move(emitted).error());
     return !emitted.has_value();
   }));

@@ -16,7 +16,7 @@
 #include "passes/pipeline.h"
 #include "plan/planner.h"
 #include "spirv/unified1/spirv.hpp11"
-#include "spirv_codegen/kernels/loop_nest.h"
+#include "spirv_codegen/kernels/while.h"
 
 namespace krafla::spirv::testing {
 namespace {
@@ -172,13 +172,13 @@ class Emission {
       if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
         for (const NamedProfile& p : profiles_) {
           const std::string what = std::string(loop->instruction->name()) + " for " + p.name;
-          auto emitted = EmitLoopNest(plan, *loop, p.profile, TuningFor(p.profile));
+          auto emitted = EmitWhile(plan, *loop, p.profile, TuningFor(p.profile));
           if (!emitted) {
             EXPECT_EQ(emitted.error().code(), StatusCode::kUnimplemented) << what << ": " << emitted.error().ToString();
             continue;
           }
           ++loops_;
-          AddShader(emitted->kernel, p, what);
+          for (const EmittedLoop::Launch& launch : emitted->launches) AddShader(launch.kernel, p, what);
         }
         AddLoops(plan, *loop->body);
       } else if (const auto* branch = std::get_if<plan::ConditionalStep>(&step)) {

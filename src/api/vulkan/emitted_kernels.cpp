@@ -102,7 +102,7 @@ Result<> EmitLoops(const plan::ProgramPlan& plan, const DeviceProfile& profile, 
         step, [&](const plan::LaunchStep& launch) { out.launched[static_cast<std::size_t>(launch.kernel)] = true; });
     const auto* loop = std::get_if<plan::WhileStep>(&step);
     if (loop == nullptr || !wanted) return true;
-    auto emitted = spirv::EmitLoopNest(plan, *loop, profile, tuning);
+    auto emitted = spirv::EmitWhile(plan, *loop, profile, tuning);
     if (emitted) {
       out.loops.emplace(loop, std::move(*emitted));
       return false;

@@ -14,7 +14,7 @@
 #include "device/tuned_kernels.h"
 #include "plan/program_plan.h"
 #include "spirv_codegen/emit.h"
-#include "spirv_codegen/kernels/loop_nest.h"
+#include "spirv_codegen/kernels/while.h"
 
 namespace krafla {
 

@@ -220,7 +220,7 @@ Result<> VulkanExecutable::CreatePipelines(const CompileOptions& options) {
   }
   for (auto& [step, loop] : shared_->kernels.loops) {
     shared_->loop_pipelines.emplace(step, static_cast<int>(code.size()));
-    add(loop.kernel, step->instruction->name());
+    for (spirv::EmittedLoop::Launch& launch : loop.launches) add(launch.kernel, step->instruction->name());
   }
   if (TurnKernels& turns = shared_->kernels.turns; !turns.loops.empty()) {
     shared_->gate_pipeline = static_cast<int>(code.size());
@@ -308,20 +308,24 @@ void VulkanExecutable::AddLaunch(const plan::LaunchStep& step, Pending& pending,
   }
 }
 
-vk::Launch VulkanExecutable::LaunchOf(const plan::WhileStep& loop, int64_t turns) const {
+void VulkanExecutable::AddTurns(const plan::WhileStep& loop, int64_t turns, Pending& pending, int row) const {
   const spirv::EmittedLoop& emitted = shared_->kernels.loops.at(&loop);
-  vk::Launch launch;
-  launch.pipeline = static_cast<uint32_t>(shared_->loop_pipelines.at(&loop));
-  for (const spirv::EmittedKernel::BufferUse& use : emitted.kernel.buffers) {
-    launch.bindings.push_back(SliceOf(emitted.slices[static_cast<std::size_t>(use.buffer)]));
-    launch.access.push_back(use.read && use.written ? vk::Access::kReadWrite
-                            : use.written           ? vk::Access::kWrite
-                                                    : vk::Access::kRead);
+  auto pipeline = static_cast<uint32_t>(shared_->loop_pipelines.at(&loop));
+  for (const spirv::EmittedLoop::Launch& of : emitted.launches) {
+    vk::Launch launch;
+    launch.pipeline = pipeline++;
+    std::ranges::copy(of.grid, launch.grid);
+    for (const spirv::EmittedKernel::BufferUse& use : of.kernel.buffers) {
+      launch.bindings.push_back(SliceOf(emitted.slices[static_cast<std::size_t>(use.buffer)]));
+      launch.access.push_back(use.read && use.written ? vk::Access::kReadWrite
+                              : use.written           ? vk::Access::kWrite
+                                                      : vk::Access::kRead);
+    }
+    launch.push = {static_cast<uint32_t>(turns)};
+    launch.estimated_ms = of.turn_ms * static_cast<double>(turns);
+    launch.name = loop.instruction->name();
+    pending.Add(std::move(launch), row);
   }
-  launch.push = {static_cast<uint32_t>(turns)};
-  launch.estimated_ms = emitted.turn_ms * static_cast<double>(turns);
-  launch.name = loop.instruction->name();
-  return launch;
 }
 
 // A counted loop of few launches is steps among others. Of more the host gives a launch after the other to the device;
@@ -337,14 +341,14 @@ Result<> VulkanExecutable::AddLoop(const plan::WhileStep& loop, Pending& pending
     node.body = std::make_unique<NodeList>();
     node.predicate = loop.predicate;
     Pending launch;
-    launch.Add(LaunchOf(loop, most), row);
+    AddTurns(loop, most, launch, row);
     KRAFLA_TRY(Flush(launch, *node.condition));
     nodes.steps.push_back(std::move(node));
     return {};
   }
   const int64_t launches = *loop.trip_count / most, rest = *loop.trip_count % most;
   if (launches <= kFewLaunches) {
-    for (int64_t n = 0; n < launches; ++n) pending.Add(LaunchOf(loop, most), row);
+    for (int64_t n = 0; n < launches; ++n) AddTurns(loop, most, pending, row);
   } else {
     KRAFLA_TRY(Flush(pending, nodes));
     WhileNode node;
@@ -352,11 +356,11 @@ Result<> VulkanExecutable::AddLoop(const plan::WhileStep& loop, Pending& pending
     node.body = std::make_unique<NodeList>();
     node.trip_count = launches;
     Pending launch;
-    launch.Add(LaunchOf(loop, most), row);
+    AddTurns(loop, most, launch, row);
     KRAFLA_TRY(Flush(launch, *node.body));
     nodes.steps.push_back(std::move(node));
   }
-  if (rest > 0) pending.Add(LaunchOf(loop, rest), row);
+  if (rest > 0) AddTurns(loop, rest, pending, row);
   return {};
 }
 

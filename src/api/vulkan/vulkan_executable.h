@@ -167,7 +167,7 @@ class VulkanExecutable : public Executable {
   // Of a group whose kernels the device takes, all of them.
   void AddBlocks(const plan::RowGroupStep& group, Pending& pending);
   Result<> AddRowGroup(const plan::RowGroupStep& group, Pending& pending, NodeList& nodes);
-  vk::Launch LaunchOf(const plan::WhileStep& loop, int64_t turns) const;
+  void AddTurns(const plan::WhileStep& loop, int64_t turns, Pending& pending, int row) const;
   Result<> AddLoop(const plan::WhileStep& loop, Pending& pending, NodeList& nodes);
   vk::BufferSlice SliceOf(const plan::Slice& slice) const;
   // The buffer that holds an allocation, and where in it.

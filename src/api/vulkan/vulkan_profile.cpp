@@ -47,11 +47,11 @@ int VulkanExecutable::AddRow(const plan::CopyStep& copy) {
 int VulkanExecutable::AddRow(const plan::WhileStep& loop) {
   if (!keeps_profile_) return kNoRow;
   ProfiledStep row = DescribeStep(loop);
-  const spirv::EmittedKernel& kernel = shared_->kernels.loops.at(&loop).kernel;
+  const spirv::EmittedLoop::Launch& first = shared_->kernels.loops.at(&loop).launches.front();
   row.place = PlaceName();
-  row.variant = kernel.variant;
-  row.grid = {1, 1, 1};
-  row.local_size = kernel.local_size;
+  row.variant = first.kernel.variant;
+  row.grid = first.grid;
+  row.local_size = first.kernel.local_size;
   return AddRow(std::move(row));
 }
 

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "spirv_codegen/kernels/loop_nest.h"
-
 #include <algorithm>
 #include <bit>
 #include <limits>
 
 #include "base/checked_math.h"
+#include "plan/slice_extent.h"
 #include "spirv_codegen/kernels/matrix.h"
 #include "spirv_codegen/kernels/reduce.h"
+#include "spirv_codegen/kernels/while.h"
 #include "spirv_codegen/kernels/wide_sum.h"
 
 namespace krafla::spirv {
 namespace {
 
 using plan::Slice;
-
-constexpr double kLaunchNs = 30e6;  // the time of a launch, after which the device has to answer
 
 // The bytes of the elements that a copy moves: all of it as one element where that is possible.
 int BytesOfCopied(int64_t size) {
@@ -30,22 +28,6 @@ ElementType CopiedType(int bytes) {
     default: return ElementType::kU8;
   }
 }
-
-// The cost of one point of a program, in simple operations.
-double OperationsOf(const plan::ElementProgram& program) {
-  double out = static_cast<double>(program.space.atom_count());
-  for (const plan::Node& n : program.nodes)
-    out += n.op == plan::NodeOp::kLoad                                                        ? 8
-           : n.op == plan::NodeOp::kHlo && GetOpInfo(n.opcode).lowering == Lowering::kFormula ? 40
-                                                                                              : 1;
-  return out + 8.0 * static_cast<double>(program.stores.size());
-}
-
-// The memory that a slice covers. An argument and a result that takes its place are the same memory.
-struct Extent {
-  int64_t space = 0, begin = 0, end = 0;
-  bool Overlaps(const Extent& o) const { return space == o.space && begin < o.end && o.begin < end; }
-};
 
 // An access to memory within a turn.
 struct Access {
@@ -102,35 +84,17 @@ class LoopNest {
     if (shared_bytes_ > profile_.limits.max_shared_memory_bytes)
       return Unimplemented("The loop's reductions need {} bytes of shared memory.", shared_bytes_);
     EmittedLoop out;
-    out.kernel = w.Finish({local_, 1, 1}, "while.workgroup");
-    if (is_subgroup && local_ > 1) RequireSubgroups(out.kernel, profile_, subgroup);
-    KRAFLA_TRY(CheckBufferCount(out.kernel, profile_));
+    EmittedKernel kernel = w.Finish({local_, 1, 1}, "while.workgroup");
+    if (is_subgroup && local_ > 1) RequireSubgroups(kernel, profile_, subgroup);
+    KRAFLA_TRY(CheckBufferCount(kernel, profile_));
+    out.launches.push_back({std::move(kernel), {1, 1, 1}, turn_ns * 1e-6});
     out.slices = std::move(slices_);
-    out.turn_ms = turn_ns * 1e-6;
-    out.most_turns = std::clamp<int64_t>(static_cast<int64_t>(kLaunchNs / turn_ns), 1, int64_t{1} << 30);
+    out.most_turns = std::clamp<int64_t>(static_cast<int64_t>(kLoopLaunchNs / turn_ns), 1, int64_t{1} << 30);
     return out;
   }
 
  private:
   // ---- Looking
-
-  Extent ExtentOf(const Slice& s) const {
-    const plan::Allocation& a = plan_.allocations[static_cast<std::size_t>(s.allocation)];
-    const int64_t number = a.number;
-    switch (a.kind) {
-      case plan::Allocation::Kind::kArena: return {0, a.offset + s.offset, a.offset + s.offset + s.size};
-      case plan::Allocation::Kind::kResult:
-        if (const int of = plan_.result_aliases[static_cast<std::size_t>(number)]; of >= 0)
-          return {1 + 4 * int64_t{of}, s.offset, s.offset + s.size};
-        return {2 + 4 * number, s.offset, s.offset + s.size};
-      case plan::Allocation::Kind::kArgument: return {1 + 4 * number, s.offset, s.offset + s.size};
-      case plan::Allocation::Kind::kConstant: return {3 + 4 * number, s.offset, s.offset + s.size};
-      case plan::Allocation::Kind::kState: return {4 + 4 * number, s.offset, s.offset + s.size};
-      case plan::Allocation::Kind::kBlock: break;  // plans for Vulkan have no row groups
-      case plan::Allocation::Kind::kDeviceId: return {-1 - number, s.offset, s.offset + s.size};
-    }
-    KRAFLA_UNREACHABLE();
-  }
 
   int BufferOf(const Slice& slice) const {
     return static_cast<int>(std::ranges::find(slices_, slice) - slices_.begin());
@@ -156,7 +120,7 @@ class LoopNest {
         const bool same =
             slices_[i].allocation == slices_[j].allocation ||
             plan_.allocations[static_cast<std::size_t>(slices_[i].allocation)].kind != plan::Allocation::Kind::kArena;
-        if (i != j && same && ExtentOf(slices_[i]).Overlaps(ExtentOf(slices_[j]))) has_copies_[i] = false;
+        if (i != j && same && ExtentOf(plan_, slices_[i]).Overlaps(ExtentOf(plan_, slices_[j]))) has_copies_[i] = false;
       }
   }
 
@@ -200,7 +164,7 @@ class LoopNest {
         if (!loop->trip_count) return Unimplemented("How often a loop within the loop turns is not known.");
         KRAFLA_ASSIGN(const double turn, LookAtTurn(*loop));
         ns += turn * static_cast<double>(*loop->trip_count);
-        if (ns > kLaunchNs || *loop->trip_count > std::numeric_limits<int32_t>::max())
+        if (ns > kLoopLaunchNs || *loop->trip_count > std::numeric_limits<int32_t>::max())
           return Unimplemented("A loop within the loop takes too long.");
       } else if (const auto* branch = std::get_if<plan::ConditionalStep>(&step)) {
         Look(branch->index, branch->index_is_pred ? ElementType::kPred : ElementType::kS32, 1, false, true);
@@ -280,7 +244,7 @@ class LoopNest {
   // Emits a barrier before these accesses, if they need one.
   void Order(std::span<const Access> accesses) {
     const auto in_memory = [&](const Access& a) { return !has_copies_[static_cast<std::size_t>(a.buffer)]; };
-    const auto extent = [&](const Access& a) { return ExtentOf(slices_[static_cast<std::size_t>(a.buffer)]); };
+    const auto extent = [&](const Access& a) { return ExtentOf(plan_, slices_[static_cast<std::size_t>(a.buffer)]); };
     const auto conflicts = [&](const Access& a, const Access& b) {
       return (a.written || b.written) && extent(a).Overlaps(extent(b));
     };
@@ -320,32 +284,12 @@ class LoopNest {
       } else if (const auto* branch = std::get_if<plan::ConditionalStep>(&step)) {
         const Value index = LoadWord(branch->index, branch->index_is_pred ? 1 : 4);
         Barrier();
-        EmitBranches(*branch, index, 0);
+        EmitBranches(*b_, index, branch->index_is_pred, branch->branches.size(),
+                     [&](std::size_t n) { EmitTurn(*branch->branches[n]); });
       } else {
         EmitSteps(plan_.callees[static_cast<std::size_t>(std::get<plan::CallStep>(step).callee)]);
       }
     }
-  }
-
-  // Emits the choice among the branches from `n` on. In XLA an index out of range takes the last branch, and the first
-  // of two branches is for true.
-  void EmitBranches(const plan::ConditionalStep& step, Value index, std::size_t n) {
-    if (n + 1 >= step.branches.size()) {
-      if (n < step.branches.size()) EmitTurn(*step.branches[n]);
-      return;
-    }
-    const Value here = step.index_is_pred ? b_->Compare(Cmp::kNe, index, b_->U32(0))
-                                          : b_->Compare(Cmp::kEq, index, b_->U32(static_cast<uint32_t>(n)));
-    b_->If(
-        here,
-        [&] {
-          EmitTurn(*step.branches[n]);
-          return Values{};
-        },
-        [&] {
-          EmitBranches(step, index, n + 1);
-          return Values{};
-        });
   }
 
   void EmitCopy(const plan::CopyStep& copy) {

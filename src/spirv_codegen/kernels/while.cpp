@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spirv_codegen/kernels/while.h"
+
+#include "ir/opcode.h"
+
+namespace krafla::spirv {
+
+double OperationsOf(const plan::ElementProgram& program) {
+  double out = static_cast<double>(program.space.atom_count());
+  for (const plan::Node& n : program.nodes)
+    out += n.op == plan::NodeOp::kLoad                                                        ? 8
+           : n.op == plan::NodeOp::kHlo && GetOpInfo(n.opcode).lowering == Lowering::kFormula ? 40
+                                                                                              : 1;
+  return out + 8.0 * static_cast<double>(program.stores.size());
+}
+
+void EmitBranches(Builder& b, Value index, bool index_is_pred, std::size_t count,
+                  const std::function<void(std::size_t)>& branch, std::size_t first) {
+  if (first + 1 >= count) {
+    if (first < count) branch(first);
+    return;
+  }
+  const Value here = index_is_pred ? b.Compare(Cmp::kNe, index, b.U32(0))
+                                   : b.Compare(Cmp::kEq, index, b.U32(static_cast<uint32_t>(first)));
+  b.If(
+      here,
+      [&] {
+        branch(first);
+        return Values{};
+      },
+      [&] {
+        EmitBranches(b, index, index_is_pred, count, branch, first + 1);
+        return Values{};
+      });
+}
+
+Result<EmittedLoop> EmitWhile(const plan::ProgramPlan& plan, const plan::WhileStep& loop, const DeviceProfile& profile,
+                              const Tuning& tuning) {
+  auto points = EmitPointLoop(plan, loop, profile, tuning);
+  if (points || points.error().code() != StatusCode::kUnimplemented) return points;
+  return EmitLoopNest(plan, loop, profile, tuning);
+}
+
+}  // namespace krafla::spirv
