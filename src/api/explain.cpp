@@ -137,9 +137,15 @@ class Explainer {
         made.launches = static_cast<int>(launches.size());
         out_.launches += made.launches;
         in_loop_kernel = true;
-      } else if (!loop.trip_count) {
-        ++out_.uncounted_loops;
-        made.reason = "The number of turns is not known before the run, so that the host reads the condition of each.";
+      } else {
+        if (const auto why = emitted_->loop_refusals.find(&loop); why != emitted_->loop_refusals.end())
+          made.reason = Format("No kernel does all turns. {}", why->second);
+        if (!loop.trip_count) {
+          ++out_.uncounted_loops;
+          made.reason += made.reason.empty() ? "" : " ";
+          made.reason +=
+              "The number of turns is not known before the run, so that the host reads the condition of each.";
+        }
       }
     }
     Visit(*loop.condition, in_loop_kernel);

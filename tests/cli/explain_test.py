@@ -92,6 +92,21 @@ class ExplainTest(unittest.TestCase):
             self.assertEqual(len(away) > 0, lines[0]["device_instructions"] < lines[0]["instructions"])
             self.assertTrue(all(l["reason"] for l in away))
 
+    @unittest.skipUnless(has_vulkan(), "no Vulkan device")
+    def test_which_loops_are_kernels(self):
+        for name, variant, why in [("rows", "while.points", ""), ("reverse", "while.workgroup", "points: ")]:
+            lines = self.lines(ROOT / "tests/regress" / f"point_loop_{name}.hlo", "-d", "vulkan")
+            loop = next(l for l in lines if l.get("family") == "while")
+            self.assertEqual(loop["variant"], variant)
+            self.assertTrue(loop["variant_reason"].startswith(why) and bool(loop["variant_reason"]) == bool(why), loop)
+        # What is no kernel says why.
+        large = self.module.with_name("large.hlo")
+        text = (ROOT / "tests/regress/point_loop_reverse.hlo").read_text()
+        large.write_text(text.replace("f32[64]", "f32[4000000]"))
+        loop = next(l for l in self.lines(large, "-d", "vulkan") if l.get("family") == "while")
+        self.assertIn("No kernel does all turns", loop["reason"])
+        self.assertIn("too much to do for one workgroup", loop["reason"])
+
     def test_programs_of_several_devices(self):
         self.lines(ROOT / "tests/models/collectives-8-tiny", "-d", "cpu")
 

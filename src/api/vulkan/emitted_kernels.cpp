@@ -108,6 +108,7 @@ Result<> EmitLoops(const plan::ProgramPlan& plan, const DeviceProfile& profile, 
       return false;
     }
     if (emitted.error().code() != StatusCode::kUnimplemented) return Failure(std::move(emitted).error());
+    out.loop_refusals.emplace(loop, emitted.error().message());
     return true;
   });
 }

@@ -36,6 +36,7 @@ using EmittedLoops = std::map<const plan::WhileStep*, spirv::EmittedLoop>;
 
 struct EmittedKernels {
   EmittedLoops loops;
+  std::map<const plan::WhileStep*, std::string> loop_refusals;  // why other loops are none
   TurnKernels turns;
   // All by kernel of the plan.
   std::vector<bool> launched;                                  // by a step outside of those loops

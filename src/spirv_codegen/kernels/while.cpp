@@ -38,7 +38,12 @@ Result<EmittedLoop> EmitWhile(const plan::ProgramPlan& plan, const plan::WhileSt
                               const Tuning& tuning) {
   auto points = EmitPointLoop(plan, loop, profile, tuning);
   if (points || points.error().code() != StatusCode::kUnimplemented) return points;
-  return EmitLoopNest(plan, loop, profile, tuning);
+  const std::string no_points = Format("points: {}", points.error().message());
+  auto nest = EmitLoopNest(plan, loop, profile, tuning);
+  if (!nest && nest.error().code() == StatusCode::kUnimplemented)
+    return Unimplemented("{} workgroup: {}", no_points, nest.error().message());
+  if (nest) nest->launches.front().kernel.reason = no_points;
+  return nest;
 }
 
 }  // namespace krafla::spirv
