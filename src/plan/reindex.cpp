@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/reindex.h"
 
+#include "base/checked_math.h"
+
 namespace krafla::plan {
 
 IndexId IndexRewriter::Expr(IndexId id) {
@@ -49,14 +51,12 @@ IndexRewriter::Rules RulesOf(std::span<const DimImage> images, std::span<const i
   return rules;
 }
 
-}  // namespace
-
-ElementProgram Reindex(const ElementProgram& program, std::span<const int64_t> dims, std::span<const DimImage> images) {
+ElementProgram Rewritten(const ElementProgram& program, IndexSpace space, IndexRewriter::Rules rules) {
   ElementProgram out;
-  out.space = IndexSpace(dims);
+  out.space = std::move(space);
   out.buffers = program.buffers;
   out.results = program.results;
-  IndexRewriter rewriter(program.space, out.space, RulesOf(images, dims, out.space));
+  IndexRewriter rewriter(program.space, out.space, std::move(rules));
   for (Node n : program.nodes) {
     if (n.op == NodeOp::kLoad || n.op == NodeOp::kIndex) n.index = rewriter.Expr(n.index);
     n.depends = rewriter.Depends(n.depends);
@@ -67,6 +67,24 @@ ElementProgram Reindex(const ElementProgram& program, std::span<const int64_t> d
     out.stores.push_back(s);
   }
   return out;
+}
+
+}  // namespace
+
+ElementProgram Reindex(const ElementProgram& program, std::span<const int64_t> dims, std::span<const DimImage> images) {
+  IndexSpace space(dims);
+  IndexRewriter::Rules rules = RulesOf(images, dims, space);
+  return Rewritten(program, std::move(space), std::move(rules));
+}
+
+ElementProgram Flattened(const ElementProgram& program) {
+  const Dims& dims = program.space.dims();
+  const int64_t points[] = {Product(dims)};
+  IndexSpace space(points);
+  IndexRewriter::Rules rules;
+  rules.iters = space.Delinearize(space.Iter(0), dims);
+  rules.depends.assign(dims.size(), points[0] > 1 ? 1 : 0);
+  return Rewritten(program, std::move(space), std::move(rules));
 }
 
 ElementProgram Specialize(const ElementProgram& program, std::span<const int64_t> dims,

@@ -28,6 +28,9 @@ ElementProgram Reindex(const ElementProgram& program, std::span<const int64_t> d
 ElementProgram Specialize(const ElementProgram& program, std::span<const int64_t> dims,
                           std::span<const DimImage> images);
 
+// The program over one dimension, the row-major number of a point. Nodes keep their numbers.
+ElementProgram Flattened(const ElementProgram& program);
+
 // Copies index expressions of one program into the space of another.
 class IndexRewriter {
  public:

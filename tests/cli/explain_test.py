@@ -93,12 +93,16 @@ class ExplainTest(unittest.TestCase):
             self.assertTrue(all(l["reason"] for l in away))
 
     @unittest.skipUnless(has_vulkan(), "no Vulkan device")
-    def test_which_loops_are_kernels(self):
+    def test_which_kernel_a_loop_is(self):
         for name, variant, why in [("rows", "while.points", ""), ("reverse", "while.workgroup", "points: ")]:
             lines = self.lines(ROOT / "tests/regress" / f"point_loop_{name}.hlo", "-d", "vulkan")
             loop = next(l for l in lines if l.get("family") == "while")
             self.assertEqual(loop["variant"], variant)
             self.assertTrue(loop["variant_reason"].startswith(why) and bool(loop["variant_reason"]) == bool(why), loop)
+        # Short rows are taken as one.
+        lines = self.lines(ROOT / "tests/regress/flattened_pixels.hlo", "-d", "vulkan")
+        variants = "+".join(l["variant"] for l in lines if "kernel" in l).split("+")
+        self.assertEqual(set(variants), {"loop.vec4"})
         # What is no kernel says why.
         large = self.module.with_name("large.hlo")
         text = (ROOT / "tests/regress/point_loop_reverse.hlo").read_text()

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/checked_math.h"
+#include "plan/reindex.h"
 #include "spirv_codegen/kernels/loop_tile.h"
 
 namespace krafla::spirv {
@@ -20,12 +21,28 @@ LoopProblem::LoopProblem(const plan::KernelPlan& of, const plan::LoopKernel& loo
 
 namespace {
 
+// The points of a program, an invocation's neighbours along `inner`.
+struct Runs {
+  plan::ElementProgram program;
+  int inner = 0, width = 1;
+};
+// Where no whole number of fours lies along the innermost dimension (the three channels of a pixel), neighbours may be
+// those of all dimensions as one.
+Runs RunsOf(const LoopProblem& p, const LoopTuning& tuning) {
+  Runs out{p.program, p.inner, PointsAtOnce(p.program, p.inner, tuning)};
+  if (out.width > 1 || p.inner <= 0 || p.points % 4 != 0) return out;
+  Runs flat{plan::Flattened(p.program), 0, 1};
+  flat.width = PointsAtOnce(flat.program, 0, tuning);
+  return flat.width > 1 ? flat : out;
+}
+
 Result<EmittedProgram> EmitRuns(const LoopProblem& p) {
   const DeviceProfile& profile = p.target.profile;
   const LoopTuning& tuning = p.target.tuning.loop;
-  const plan::ElementProgram& program = p.program;
+  const Runs runs = RunsOf(p, tuning);
+  const plan::ElementProgram& program = runs.program;
   const int rank = static_cast<int>(program.space.dims().size());
-  const int width = PointsAtOnce(program, p.inner, tuning);
+  const int width = runs.width;
 
   const uint32_t local = WorkgroupSize(profile, std::max(tuning.local, profile.limits.subgroup_size));
   const int64_t items = p.points / width;  // width divides the innermost extent
@@ -45,9 +62,9 @@ Result<EmittedProgram> EmitRuns(const LoopProblem& p) {
   const bool exact = items % chunk == 0 && grid.exact;
   const Value first = b.Add(b.Mul(GroupNumber(b, grid), b.U32(static_cast<uint32_t>(chunk))), b.LocalIndex());
   auto item = [&](Value number) {
-    ProgramLowering lowering(b, w.buffers, program, p.inner, width);
-    for (int d = p.inner + 1; d < rank; ++d) lowering.SetIter(d, b.U32(0));
-    lowering.SetLinear(b.Mul(number, b.U32(static_cast<uint32_t>(width))), 0, p.inner + 1);
+    ProgramLowering lowering(b, w.buffers, program, runs.inner, width);
+    for (int d = runs.inner + 1; d < rank; ++d) lowering.SetIter(d, b.U32(0));
+    lowering.SetLinear(b.Mul(number, b.U32(static_cast<uint32_t>(width))), 0, runs.inner + 1);
     lowering.EmitStores();
   };
   auto guarded = [&](Value number) { ForItem(b, exact, number, items, [&] { item(number); }); };
