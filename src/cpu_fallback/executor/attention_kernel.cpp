@@ -15,7 +15,8 @@ namespace {
 
 constexpr int64_t kAttentionAlignment = 64;
 constexpr std::size_t kMostBindings = 256;  // of a block's kernel
-// Up to here blocks are worth it even where they leave threads without work: what three loops take to start.
+// Up to here blocks are worth it even where they leave threads without work, or read pieces of lines: what three loops
+// take to start.
 constexpr double kShortNanoseconds = 200e3;
 // Of less a block's three calls are what takes time: parts go over all blocks at once.
 constexpr double kLeastOfBlock = 4000;
@@ -38,6 +39,15 @@ std::vector<int64_t> BytesBetween(const plan::KernelPlan& whole, const plan::Ker
   for (std::size_t b = whole.bindings.size(); b < part.bindings.size(); ++b)
     out.push_back(part.bindings[b].byte_size());
   return out;
+}
+
+// Whether rows of different blocks lie between each other, as those of heads in a cache of tokens: then all blocks at
+// once read the memory as it lies, and one block after the other reads pieces of a line or two.
+bool LieBetween(const plan::DotKernel& scores) {
+  const int64_t row = std::max(scores.rhs_n_stride, scores.rhs_k_stride);
+  for (std::size_t d = 0; d < scores.batch.size(); ++d)
+    if (scores.batch[d] > 1 && scores.rhs_batch_strides[d] > 0 && scores.rhs_batch_strides[d] < row) return true;
+  return false;
 }
 
 // On one thread.
@@ -172,7 +182,8 @@ KernelResult MakeAttentionKernel(const plan::KernelPlan& plan, const plan::Atten
   const Dims& grid = body.scores->batch;
   const int64_t blocks = Product(grid);
   const bool fills_blocks = nanoseconds >= kLeastOfBlock * static_cast<double>(blocks);
-  if (blocks > 1 && fills_blocks && (blocks >= options.threads || nanoseconds < kShortNanoseconds)) {
+  const bool fills_threads = blocks >= options.threads && !LieBetween(*body.scores);
+  if (blocks > 1 && fills_blocks && (fills_threads || nanoseconds < kShortNanoseconds)) {
     KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> by_blocks,
                   AttentionByBlocks::Make(parts, grid, between, nanoseconds, of_part));
     if (by_blocks != nullptr) return by_blocks;

@@ -11,6 +11,7 @@
 #include "cpu_fallback/executor/table_product.h"
 #include "cpu_fallback/executor/unrolled_program.h"
 #include "cpu_fallback/executor/weight_product.h"
+#include "cpu_fallback/kernels/few_rows.h"
 #include "cpu_fallback/kernels/gemv.h"
 #include "cpu_fallback/kernels/outer_product.h"
 #include "cpu_fallback/kernels/shared_product.h"
@@ -181,6 +182,8 @@ class DotRun final : public CpuKernel {
       gemv_->Run(lhs, rhs, to, pool, scratch);
     } else if (shared_) {
       shared_->Run(lhs, rhs, to, pool, scratch);
+    } else if (few_rows_) {
+      few_rows_->Run(lhs, rhs, to, pool, scratch);
     } else if (gemm_) {
       gemm_->Run(lhs, rhs, to, pool, scratch);
     } else if (!matmul_->Run(lhs, rhs, to, pool, scratch)) {
@@ -263,24 +266,17 @@ class DotRun final : public CpuKernel {
       writes_result_ = own_direct;
       return {};
     }
-    if (takes_short && (b.accumulate_type == ElementType::kF64 || !SharedProduct::Takes(own))) {
-      short_.emplace(own, threads);
-      product_scratch_ = short_->scratch_bytes();
+    const auto takes = [&](auto& product, auto&&... arguments) {
+      product.emplace(own, arguments...);
+      product_scratch_ = product->scratch_bytes();
       writes_result_ = own_direct;
-      return {};
-    }
-    if (SharedProduct::Takes(own)) {
-      shared_.emplace(own, threads);
-      product_scratch_ = shared_->scratch_bytes();
-      writes_result_ = own_direct;
-      return {};
-    }
-    if (Gemv::Takes(own)) {
-      gemv_.emplace(own);
-      product_scratch_ = gemv_->scratch_bytes();
-      writes_result_ = own_direct;
-      return {};
-    }
+      return Result<>();
+    };
+    if (takes_short && (b.accumulate_type == ElementType::kF64 || !SharedProduct::Takes(own)))
+      return takes(short_, threads);
+    if (SharedProduct::Takes(own)) return takes(shared_, threads);
+    if (FewRows::Takes(own)) return takes(few_rows_, threads);
+    if (Gemv::Takes(own)) return takes(gemv_);
     if (flops * static_cast<double>(options.parts) > kSmallFlops && b.k > 0 && !options.own_products) {
       matmul_ =
           MakeOneDnnMatmul(p, direct ? direct->strides : dense, direct ? direct->storage : b.accumulate_type, threads);
@@ -313,6 +309,7 @@ class DotRun final : public CpuKernel {
   std::optional<GemmProblem> outer_;
   std::optional<Gemv> gemv_;
   std::optional<SharedProduct> shared_;
+  std::optional<FewRows> few_rows_;
   std::optional<Gemm> gemm_;
   std::unique_ptr<OneDnnProblem> matmul_;
   bool writes_result_ = false;

@@ -25,6 +25,7 @@ constexpr int64_t kMostProducts = 4096;
 
 // Products that one primitive sums; it does so itself in blocks of 512.
 constexpr int64_t kSumDepth = 1024;
+constexpr int64_t kFewRows = 32;
 
 // dims[dim] cut to [begin, begin + size).
 TensorView Cut(TensorView view, std::size_t dim, int64_t begin, int64_t size) {
@@ -62,6 +63,13 @@ bool AddMatmul(Jobs& jobs, const TensorView& a, const TensorView& b, const Tenso
   for (const Product& p : products)
     jobs.AddProduct(p.d, p.a, p.b, PlaceOf(Place::Array::kResult, result), p.flops, &p != products.data());
   return true;
+}
+
+// Of few rows and a great depth oneDNN brings all of the right matrix into an order of its own before it multiplies, if
+// it may not sum in parts: twice as long as sums in f32 that are rounded behind take.
+bool RoundsDeepSums(const TensorView& a, const TensorView& result) {
+  return result.type != ElementType::kF32 && a.dims.back() > kSumDepth &&
+         result.dims[result.dims.size() - 2] <= kFewRows;
 }
 
 // Where a product is cut: along a batch dimension, the rows or the columns of the result.
@@ -102,6 +110,7 @@ std::unique_ptr<OneDnnProblem> MakeOneDnnMatmul(const TensorView& a, const Tenso
   if (StorageBytes(a.type) == 1 && !MultipliesS8Exactly()) return nullptr;
   try {
     const OneThread one_thread;
+    if (RoundsDeepSums(a, result)) return nullptr;
     const double flops = 2 * ElementsOf(result) * static_cast<double>(a.dims.back());
     const int64_t for_threads = threads == 1 || flops < kOnePartFlops
                                     ? 1
