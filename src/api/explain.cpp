@@ -91,7 +91,10 @@ class Explainer {
       group_of_launch_.emplace(group.instruction, &group);
       for (const Instruction* i : group.made) maker_.emplace(i, &group);
     }
-    for (const plan::LoggedRowGroup& group : log.row_groups) rows_.emplace(group.kernels.front(), &group);
+    for (const plan::LoggedRowGroup& group : log.row_groups) {
+      std::string& said = rows_[group.kernels.front()];
+      said += (said.empty() ? "" : " ") + plan::Says(group);
+    }
   }
 
   void Run() {
@@ -165,7 +168,7 @@ class Explainer {
     out.computation = i.parent()->name();
     out.place = emitted_ == nullptr ? "cpu" : "device";
     if (in_loop_kernel) out.reason = "It is part of a loop that is one kernel.";
-    if (const auto rows = rows_.find(&i); rows != rows_.end()) out.rows = plan::Says(*rows->second);
+    if (const auto rows = rows_.find(&i); rows != rows_.end()) out.rows = rows->second;
     std::vector<const plan::LoggedGroup*> groups;
     const auto one = log_.horizontal.find(&i);
     for (const Instruction* part : one != log_.horizontal.end() ? one->second : std::vector{&i})
@@ -292,7 +295,7 @@ class Explainer {
   Explanation& out_;
   const Instruction* last_ = nullptr;
   std::unordered_map<const Instruction*, const plan::LoggedGroup*> group_of_launch_, maker_;
-  std::unordered_map<const Instruction*, const plan::LoggedRowGroup*> rows_;
+  std::unordered_map<const Instruction*, std::string> rows_;
   std::unordered_set<const Instruction*> grouped_;
 };
 

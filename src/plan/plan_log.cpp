@@ -77,10 +77,26 @@ std::string_view Says(Ungrouped why) {
   return "";
 }
 
+std::string_view Says(NotOneKernel why) {
+  switch (why) {
+    case NotOneKernel::kBetween: return "an array between them has other readers too, or another width.";
+    case NotOneKernel::kRows: return "they do not go through the same rows.";
+    case NotOneKernel::kOthers: return "one of them reads what another one writes beside the arrays between them.";
+    case NotOneKernel::kScores:
+      return "the first product stores more than the scores of its rows, or sums in another type than f32.";
+    case NotOneKernel::kReductions: return "the reductions read or store more than the elements of their own row.";
+    case NotOneKernel::kProduct:
+      return "the second product reads more than the weights of its rows, or sums in another type than f32.";
+    case NotOneKernel::kDevice: return "the device has no such kernel of this size.";
+  }
+  return "";
+}
+
 std::string Says(const LoggedRowGroup& group) {
   std::string out;
-  if (group.why == Ungrouped::kGrouped) {
+  if (group.not_one_kernel.has_value() || group.why == Ungrouped::kGrouped) {
     for (const Instruction* kernel : group.kernels) out += Format("{}{}", out.empty() ? "" : ", ", kernel->name());
+    if (group.not_one_kernel.has_value()) return Format("{} are not one kernel: {}", out, Says(*group.not_one_kernel));
     if (group.is_one_kernel) return Format("{} are one kernel: {} bytes less between them.", out, group.saved_bytes);
     out = Format("{} run on {} of {} rows at a time: {} bytes less between them.", out, group.block_rows, group.rows,
                  group.saved_bytes);

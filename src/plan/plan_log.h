@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -85,6 +86,16 @@ enum class Ungrouped : uint8_t {
   kAligned,  // a block would begin where no buffer of the device's kernels begins
   kIndices,  // an index depends on the row in a way that a block of rows cannot have
 };
+// Why a product, the reductions of its rows and the product behind them are not an AttentionKernel.
+enum class NotOneKernel : uint8_t {
+  kBetween,     // an array between them is read by others, is a result, or has another width
+  kRows,        // they do not go through the same rows
+  kOthers,      // one of them reads what another one writes beside the arrays between them
+  kScores,      // the first product stores other elements than each row's own scores, or sums in another type
+  kReductions,  // the reductions read or store other elements than those of their own row
+  kProduct,     // the second product reads other elements than its own row's weights, or sums in another type
+  kDevice,      // CompileTarget::takes_attention
+};
 // A chain of kernels of which one reads what another writes, or one that has no such chain behind it.
 struct LoggedRowGroup {
   std::vector<const Instruction*> kernels;  // LaunchStep::instruction
@@ -92,7 +103,8 @@ struct LoggedRowGroup {
   // The first launch behind it that needs it and is no part of it, and why; null: a step that is no launch, or nothing.
   const Instruction* next = nullptr;
   Ungrouped why_not_next = Ungrouped::kGrouped;
-  bool is_one_kernel = false;  // an AttentionKernel
+  bool is_one_kernel = false;                  // an AttentionKernel
+  std::optional<NotOneKernel> not_one_kernel;  // such a chain that is none: nothing else is known of it
   int64_t saved_bytes = 0, block_rows = 0, rows = 0;
   // Of the rows of each head or batch element: the columns that a mask leaves to each part; nothing: all have all.
   std::vector<int64_t> bounds;
@@ -132,6 +144,7 @@ std::string Says(const KeptValue& kept);
 std::string_view Says(Unmerged why);
 std::string_view Says(HostWhy why);
 std::string_view Says(Ungrouped why);
+std::string_view Says(NotOneKernel why);
 std::string Says(const LoggedRowGroup& group);
 
 // Why `value`, which `maker` makes and `reader` reads, goes through memory.

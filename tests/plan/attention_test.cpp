@@ -83,11 +83,43 @@ TEST(AttentionPlanTest, ThreeLaunchesAreOne) {
 }
 
 TEST(AttentionPlanTest, NotWhereADeviceDoesNotTakeIt) {
-  PlanOptions options = AttentionOptions();
+  PlanLog log;
+  PlanOptions options = AttentionOptions(&log);
   options.row_groups.takes_attention = [](const KernelPlan&) { return false; };
   auto plan = PlanText(AttentionText(kNoMask), options);
   ASSERT_TRUE(plan) << plan.error().ToString();
   EXPECT_EQ(plan->kernels.size(), 3u);
+  ASSERT_FALSE(log.row_groups.empty());
+  EXPECT_NE(Says(log.row_groups[0]).find("not one kernel: the device"), std::string::npos) << Says(log.row_groups[0]);
+}
+
+// A sum that the product behind divides by is an array more between the kernels.
+TEST(AttentionPlanTest, SaysWhyADivisionBehindIsNotOneKernel) {
+  PlanLog log;
+  auto plan = PlanText(R"(HloModule behind
+max { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+ENTRY main {
+  q = f32[2,16,8] parameter(0)
+  k = f32[2,64,8] parameter(1)
+  v = f32[2,64,8] parameter(2)
+  s = f32[2,16,64] dot(q, k), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={2}
+  low = f32[] constant(-inf)
+  m = f32[2,16] reduce(s, low), dimensions={2}, to_apply=max
+  mb = f32[2,16,64] broadcast(m), dimensions={0,1}
+  t = f32[2,16,64] subtract(s, mb)
+  e = f32[2,16,64] exponential(t)
+  zero = f32[] constant(0)
+  z = f32[2,16] reduce(e, zero), dimensions={2}, to_apply=add
+  o = f32[2,16,8] dot(e, v), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}
+  zb = f32[2,16,8] broadcast(z), dimensions={0,1}
+  ROOT r = f32[2,16,8] divide(o, zb)
+})",
+                       AttentionOptions(&log));
+  ASSERT_TRUE(plan) << plan.error().ToString();
+  EXPECT_EQ(plan->kernels.size(), 3u);
+  ASSERT_FALSE(log.row_groups.empty());
+  EXPECT_EQ(log.row_groups[0].not_one_kernel, NotOneKernel::kOthers) << Says(log.row_groups[0]);
 }
 
 // Attention of few queries over a donated cache, `updated`, whose update stands behind the scores.

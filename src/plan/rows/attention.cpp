@@ -25,19 +25,23 @@ class AttentionMaker {
   AttentionMaker(const RowChain& chain, const std::set<int>& shrunk, std::size_t first)
       : chain_(chain), shrunk_(shrunk), first_(first), digits_(chain.Digits()) {}
 
-  std::optional<FusedAttention> Run() {
+  std::expected<FusedAttention, NotOneKernel> Run() {
+    using enum NotOneKernel;
     const auto members = std::span(chain_.members());
     const std::optional<int> scores = OnlyBetween(members, shrunk_, first_, first_ + 1);
     const std::optional<int> weights = OnlyBetween(members, shrunk_, first_ + 1, first_ + 2);
-    if (!scores || !weights || !IntoRows()) return std::nullopt;
+    if (!scores || !weights) return std::unexpected(kBetween);
+    if (!IntoRows()) return std::unexpected(kRows);
     scores_ = *scores, weights_ = *weights;
-    if (!Bind()) return std::nullopt;
+    if (!Bind()) return std::unexpected(kOthers);
     AttentionKernel body;
     for (std::size_t m = 0; m < 3; ++m) Rebind(parts_[m].body, bindings_of_[m], buffers_);
     body.scores = std::get<DotKernel>(parts_[0].body);
     body.rows = std::get<ReduceKernel>(parts_[1].body);
     body.product = std::get<DotKernel>(parts_[2].body);
-    if (!IsWritten(body.scores) || !AreReduced(body) || !IsSummed(body.product)) return std::nullopt;
+    if (!IsWritten(body.scores)) return std::unexpected(kScores);
+    if (!AreReduced(body)) return std::unexpected(kReductions);
+    if (!IsSummed(body.product)) return std::unexpected(kProduct);
     if (const auto bounds = ColumnBoundsAt(members, shrunk_, first_))
       body.limits = FindColumnLimits(body.scores, bounds->low, bounds->least);
     out_.kernel.name = parts_[2].name;
@@ -215,8 +219,8 @@ class AttentionMaker {
 
 }  // namespace
 
-std::optional<FusedAttention> FuseAttention(const RowChain& chain, const std::set<int>& shrunk, std::size_t first) {
-  if (first + 3 > chain.members().size()) return std::nullopt;
+std::expected<FusedAttention, NotOneKernel> FuseAttention(const RowChain& chain, const std::set<int>& shrunk,
+                                                          std::size_t first) {
   return AttentionMaker(chain, shrunk, first).Run();
 }
 

@@ -3,7 +3,7 @@
 // reductions of its rows, and the product that sums over what these make of them.
 #pragma once
 
-#include <optional>
+#include <expected>
 #include <set>
 #include <vector>
 
@@ -17,7 +17,9 @@ struct FusedAttention {
   std::vector<Slice> bindings;
   int scores_array = 0, weights_array = 0;  // allocations that are no more
 };
-// The members `first`, `first` + 1 and `first` + 2 of the chain. `shrunk`: the arrays that only members touch.
-std::optional<FusedAttention> FuseAttention(const RowChain& chain, const std::set<int>& shrunk, std::size_t first);
+// The members `first`, `first` + 1 and `first` + 2 of the chain: a product, reductions and a product, or they are none.
+// `shrunk`: the arrays that only members touch.
+std::expected<FusedAttention, NotOneKernel> FuseAttention(const RowChain& chain, const std::set<int>& shrunk,
+                                                          std::size_t first);
 
 }  // namespace krafla::plan

@@ -176,12 +176,21 @@ std::optional<std::size_t> ModulePlanner::MakeAttention(const Scope& scope, cons
   RowGroup group = GrowGroup(plan_, steps, step, 3);
   if (group.chain.members().size() < 3) return std::nullopt;
   FindShrunk(scope, kept, group);
-  std::optional<FusedAttention> made = FuseAttention(group.chain, group.shrunk, 0);
-  if (!made || !options_.row_groups.takes_attention(made->kernel)) return std::nullopt;
+  const auto members = std::span(group.chain.members()).first(3);
+  if (!std::holds_alternative<ReduceKernel>(body_of(members[1].launch)) ||
+      !std::holds_alternative<DotKernel>(body_of(members[2].launch)))
+    return std::nullopt;
   LoggedRowGroup logged;
+  for (const RowChain::Member& m : members) logged.kernels.push_back(m.launch.instruction);
+  std::expected<FusedAttention, NotOneKernel> made = FuseAttention(group.chain, group.shrunk, 0);
+  if (made && !options_.row_groups.takes_attention(made->kernel)) made = std::unexpected(NotOneKernel::kDevice);
+  if (!made) {
+    logged.not_one_kernel = made.error();
+    if (options_.fusion.log != nullptr) options_.fusion.log->row_groups.push_back(std::move(logged));
+    return std::nullopt;
+  }
   LaunchStep fused;
-  for (const RowChain::Member& m : group.chain.members()) {
-    logged.kernels.push_back(m.launch.instruction);
+  for (const RowChain::Member& m : members) {
     fused.instruction_count += m.launch.instruction_count;
     fused.instruction = m.launch.instruction;
   }
