@@ -76,6 +76,24 @@ TEST(FewRows, TakesRowsThatAreNotDense) {
     }
 }
 
+// Equal terms, of which a single f32 sum would lose the last bits of each in the same direction.
+TEST(FewRows, DeepSumsKeepTheirDigits) {
+  for (const bool along_depth : {false, true}) {
+    const GemmProblem p = ProblemOf(2, 2048, 16384, along_depth, false, ElementType::kF32);
+    ASSERT_TRUE(FewRows::Takes(p));
+    const std::vector<float> lhs(static_cast<std::size_t>(2 * p.m * p.k), 0.1F);
+    const std::vector<float> rhs(static_cast<std::size_t>(2 * p.k * p.n), 0.3F);
+    ThreadPool pool(1);
+    const FewRows product(p, 1);
+    std::vector<std::byte> scratch(static_cast<std::size_t>(product.scratch_bytes()));
+    std::vector<float> result(static_cast<std::size_t>(2 * p.m * p.n));
+    product.Run(std::as_bytes(std::span(lhs)).data(), std::as_bytes(std::span(rhs)).data(),
+                std::as_writable_bytes(std::span(result)).data(), pool, scratch.data());
+    const double right = double{0.1F} * double{0.3F} * static_cast<double>(p.k);
+    for (const float x : result) ASSERT_NEAR(x, right, 2e-6 * right);
+  }
+}
+
 TEST(FewRows, LeavesOneRowOfSeparateMatricesAndManyRows) {
   EXPECT_FALSE(FewRows::Takes(ProblemOf(1, 512, 512, false, false, ElementType::kF32)));
   EXPECT_FALSE(FewRows::Takes(ProblemOf(9, 512, 512, false, true, ElementType::kF32)));

@@ -25,6 +25,8 @@ constexpr int64_t kMostFewRows = 8;
 constexpr int kDepthAtOnce = 8, kColumnsAtOnce = 4;
 // Lanes sum so many products before they are added to what was there: that bounds the error.
 constexpr int64_t kFewRowsTurns = 128;
+// So many products where a lane has a sum of its own, for the same reason.
+constexpr int64_t kFewRowsDepth = 512;
 inline void FetchRow(const void* p) { __builtin_prefetch(p, 0, 2); }
 }  // namespace krafla::cpu
 #endif
@@ -77,15 +79,22 @@ void RowsTimesDenseRows(const float* left, int64_t left_stride, int64_t rows, co
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const S* matrix = static_cast<const S*>(matrix_pointer);
-  std::fill_n(sums, (n + lanes - 1) / lanes * lanes * rows, 0.0F);
-  int64_t p = 0;
-  for (; p + kDepthAtOnce <= k; p += kDepthAtOnce)
-    AddDepth<S, kDepthAtOnce>(left + p, left_stride, rows, matrix + p * stride, stride,
-                              p + 2 * kDepthAtOnce <= k ? kDepthAtOnce * stride : 0, n, sums);
-  for (; p < k; ++p) AddDepth<S, 1>(left + p, left_stride, rows, matrix + p * stride, stride, 0, n, sums);
-  for (int64_t j = 0; j < n; j += lanes)
-    for (int64_t r = 0; r < rows; ++r)
-      std::copy_n(sums + j * rows + r * lanes, std::min(lanes, n - j), to + r * to_stride + j);
+  for (int64_t first = 0; first < k; first += kFewRowsDepth) {
+    std::fill_n(sums, (n + lanes - 1) / lanes * lanes * rows, 0.0F);
+    const int64_t end = std::min(first + kFewRowsDepth, k);
+    int64_t p = first;
+    for (; p + kDepthAtOnce <= end; p += kDepthAtOnce)
+      AddDepth<S, kDepthAtOnce>(left + p, left_stride, rows, matrix + p * stride, stride,
+                                p + 2 * kDepthAtOnce <= k ? kDepthAtOnce * stride : 0, n, sums);
+    for (; p < end; ++p) AddDepth<S, 1>(left + p, left_stride, rows, matrix + p * stride, stride, 0, n, sums);
+    for (int64_t j = 0; j < n; j += lanes)
+      for (int64_t r = 0; r < rows; ++r) {
+        const float* made = sums + j * rows + r * lanes;
+        float* out = to + r * to_stride + j;
+        if (first == 0) std::copy_n(made, std::min(lanes, n - j), out);
+        else for (int64_t i = 0; i < std::min(lanes, n - j); ++i) out[i] += made[i];
+      }
+  }
 }
 
 // to[r, c] (+)= sum over [0, k) of left[r] * column c, for kRows rows and kColumns columns. `ahead` as for AddDepth.
