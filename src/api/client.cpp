@@ -5,6 +5,7 @@
 
 #include "api/back_ends.h"
 #include "api/packed_executable.h"
+#include "base/guards.h"
 #include "base/thread_pool.h"
 #include "base/validation.h"
 #include "base/without_exceptions.h"
@@ -244,6 +245,7 @@ namespace {
 Result<> CheckEnvironment() {
   KRAFLA_TRY(ThreadPool::ThreadsAskedFor());
   KRAFLA_TRY(cpu::native::NativeCodeAskedFor());
+  KRAFLA_TRY(GuardsAskedFor());
   return {};
 }
 

@@ -7,6 +7,7 @@
 
 #include "api/feature_names.h"
 #include "api/host/host_services.h"
+#include "base/guards.h"
 #include "collectives/participants.h"
 #include "device/tuning.h"
 #include "evaluator/evaluator.h"
@@ -219,6 +220,7 @@ Result<plan::ProgramPlan> FrontEnd::Plan(const DeviceProfile* profile, plan::Pla
 
   Stopwatch planning;
   plan::PlanOptions plan_options;
+  plan_options.guards = GuardsInUse();
   plan_options.fusion.log = log;
   plan_options.fusion.fuse = !options_.disabled.contains("fusion");
   plan_options.fusion.computed_operands = target_.computes_operands;

@@ -8,6 +8,7 @@
 #include <new>
 #include <vector>
 
+#include "base/guards.h"
 #include "base/host_memory.h"
 #include "base/system.h"
 #include "krafla/hooks.h"
@@ -40,7 +41,9 @@ std::size_t CapacityFor(std::size_t size) {
   const std::size_t step = std::bit_floor(size) / 8;
   return (size + step - 1) / step * step;
 }
-bool IsKept(std::size_t size) { return kKeeps && size >= kKeptBytesFrom && size < kCountedHostBytes; }
+bool IsKept(std::size_t size) {
+  return kKeeps && size >= kKeptBytesFrom && size < kCountedHostBytes && GuardsInUse() == Guards::kNone;
+}
 
 // Set before the first block is taken, and never again.
 struct Source {
@@ -57,14 +60,16 @@ void* FromSource(std::size_t size) {
   if (!source.is_used.load(std::memory_order_relaxed)) source.is_used = true;
   if (source.allocator.allocate != nullptr)
     return source.allocator.allocate(size, AlignedBytes::kAlignment, source.allocator.user);
+  if (GuardsInUse() != Guards::kNone) return TakeGuardedBlock(size, AlignedBytes::kAlignment);
   void* data = ::operator new(size, AlignmentOf(size), std::nothrow);
   if (data != nullptr && size >= os::kLargePageBytes) os::PreferLargePages(data, size);
   return data;
 }
 void ToSource(void* data, std::size_t size) noexcept {
   const ArrayAllocator& allocator = TheSource().allocator;
-  if (allocator.release == nullptr) return ::operator delete(data, AlignmentOf(size));
-  allocator.release(data, size, AlignedBytes::kAlignment, allocator.user);
+  if (allocator.release != nullptr) return allocator.release(data, size, AlignedBytes::kAlignment, allocator.user);
+  if (GuardsInUse() != Guards::kNone) return ReturnGuardedBlock(static_cast<std::byte*>(data), size);
+  ::operator delete(data, AlignmentOf(size));
 }
 
 struct Block {

@@ -67,7 +67,8 @@ Result<ArenaSize> ModulePlanner::Pack(std::size_t begin, Frames frames) {
     ranges.push_back({size, touched_[a].first, touched_[a].second, 0});
     packed.push_back(a);
   }
-  const ArenaSize size = PackArena(ranges);
+  const ArenaSize size =
+      options_.guards == Guards::kNone ? PackArena(ranges) : PlaceApart(ranges, options_.guards);
   for (std::size_t n = 0; n < packed.size(); ++n) plan_.allocations[packed[n]].offset = ranges[n].offset;
   return size;
 }
@@ -87,6 +88,11 @@ Result<> ModulePlanner::PackTemporaries() {
     for (std::size_t a = 0; a < plan_.allocations.size(); ++a)
       if (plan_.allocations[a].kind == Allocation::Kind::kArena && touched_[a].first >= 0 && frame_of_[a] < 0)
         log->lives.push_back({static_cast<int>(a), touched_[a].first, touched_[a].second});
+  for (std::size_t a = 0; options_.guards != Guards::kNone && a < plan_.allocations.size(); ++a) {
+    const Allocation& array = plan_.allocations[a];
+    if (array.kind == Allocation::Kind::kArena && touched_[a].first >= 0 && !is_frame_.contains(static_cast<int>(a)))
+      plan_.guarded.push_back({array.offset, array.size});
+  }
   plan_.arena_size = size.bytes;
   plan_.peak_live_bytes = size.largest_live_set;
   return {};

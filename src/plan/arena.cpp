@@ -14,6 +14,9 @@ namespace krafla::plan {
 
 namespace {
 
+// What arguments and results begin at, too, so that no kernel may count on more.
+constexpr int64_t kGuardedAlignment = 64;
+
 int64_t Rounded(const LiveRange& r) { return RoundUp(r.size, kArenaAlignment); }
 
 // The ranges that have been placed, found by the steps at which they are alive.
@@ -140,26 +143,43 @@ int64_t PackByTime(std::vector<LiveRange*> order) {
   return bytes;
 }
 
+int64_t LargestLiveSet(std::span<const LiveRange> ranges) {
+  std::map<int, int64_t> change;
+  for (const LiveRange& r : ranges) {
+    if (r.size == 0) continue;
+    change[r.first] += Rounded(r);
+    change[r.last + 1] -= Rounded(r);
+  }
+  int64_t live = 0, largest = 0;
+  for (const auto& [step, delta] : change) largest = std::max(largest, live += delta);
+  return largest;
+}
+
 }  // namespace
 
 ArenaSize PackArena(std::span<LiveRange> ranges) {
   ArenaSize out;
+  out.largest_live_set = LargestLiveSet(ranges);
   std::vector<LiveRange*> order;
-  std::map<int, int64_t> change;
-  for (LiveRange& r : ranges) {
-    if (r.size == 0) continue;
-    order.push_back(&r);
-    change[r.first] += Rounded(r);
-    change[r.last + 1] -= Rounded(r);
-  }
-  int64_t live = 0;
-  for (const auto& [step, delta] : change) out.largest_live_set = std::max(out.largest_live_set, live += delta);
+  for (LiveRange& r : ranges)
+    if (r.size > 0) order.push_back(&r);
 
   // Comparisons that packing by size may take: enough for any thousand ranges, and for any number of them of which few
   // are alive together.
   constexpr int64_t kWork = int64_t{1} << 20, kWorkEach = 64;
   const auto packed = PackBySize(order, kWork + kWorkEach * static_cast<int64_t>(order.size()));
   out.bytes = packed ? *packed : PackByTime(order);
+  return out;
+}
+
+ArenaSize PlaceApart(std::span<LiveRange> ranges, Guards guards) {
+  ArenaSize out;
+  out.largest_live_set = LargestLiveSet(ranges);
+  for (LiveRange& r : ranges) {
+    if (r.size == 0) continue;
+    r.offset = out.bytes + PlaceBetweenGuards(r.size, kGuardedAlignment, guards);
+    out.bytes += BytesBetweenGuards(r.size);
+  }
   return out;
 }
 

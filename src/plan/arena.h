@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "base/guards.h"
+
 namespace krafla::plan {
 
 struct LiveRange {
@@ -22,5 +24,7 @@ struct ArenaSize {
 // Places the largest range first, each at the lowest offset where it overlaps no range that is alive at the same time.
 // Where so many are alive together that this would take too long, ranges are placed in the order in which they begin.
 ArenaSize PackArena(std::span<LiveRange> ranges);
+// Each at pages of its own with a guard behind them, whenever they are alive; the sum is a multiple of kGuardBytes.
+ArenaSize PlaceApart(std::span<LiveRange> ranges, Guards guards);
 
 }  // namespace krafla::plan

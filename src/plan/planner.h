@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 
+#include "base/guards.h"
 #include "ir/verifier.h"
 #include "krafla/status.h"
 #include "plan/fusion/fusion.h"
@@ -49,6 +50,8 @@ struct PlanOptions {
   bool rows_in_products = false;
   // Whether a donated parameter shares its buffer with the result that updates it in place.
   bool alias_donated = true;
+  // Temporaries that lie so share no bytes: pages of their own, and one between each two.
+  Guards guards = Guards::kNone;
 };
 
 Result<ProgramPlan> PlanProgram(VerifiedModule module, const PlanOptions& options);

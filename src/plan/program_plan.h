@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/guards.h"
 #include "ir/module.h"
 #include "plan/kernel_plan.h"
 
@@ -109,6 +110,7 @@ struct ProgramPlan {
   // The states that outlive a run, such as the counters of random generators, by their first bytes.
   std::vector<std::vector<std::byte>> states;
   int64_t arena_size = 0;
+  std::vector<GuardedRange> guarded;  // with PlanOptions::guards: all that the arena holds between its guards
   int64_t peak_live_bytes = 0;  // lower bound: the largest live set
   int64_t block_bytes = 0;      // the memory of a block of any row group
   StepList steps;

@@ -80,6 +80,8 @@ class Device : public std::enable_shared_from_this<Device> {
 
   // Memory. Contents are undefined. RESOURCE_EXHAUSTED names the bytes wanted and what is free.
   Result<std::shared_ptr<Buffer>> Allocate(uint64_t size, MemoryKind kind, std::string_view what = "a buffer");
+  // Whether buffers lie between pages that nobody may touch (base/guards.h), which shaders stop at, too.
+  bool guards_buffers() const;
   // One of at least `size` bytes that has been used before, if there is one, and that is kept when it is dropped. What
   // was submitted earlier may still use it: what is submitted now comes after that. `idle`: nothing uses it, so that
   // the host may write to it at once.
@@ -153,6 +155,15 @@ class Device : public std::enable_shared_from_this<Device> {
   Result<> InitMemory(const PhysicalDevice& physical);
   // Tries again without the buffers that were kept, where there is not enough memory.
   Result<std::unique_ptr<Buffer>> AllocateOwned(uint64_t size, MemoryKind kind, std::string_view what);
+  // Pages that are somebody else's, whole ones.
+  struct ImportedPages {
+    void* data = nullptr;
+    uint64_t size = 0;
+    std::shared_ptr<const void> owner;
+  };
+  // A buffer of `capacity` bytes in them; `at_end`: as far behind as its alignment lets it.
+  Result<std::unique_ptr<Buffer>> Import(ImportedPages pages, uint64_t capacity, bool at_end, VkBufferUsageFlags usage);
+  Result<std::unique_ptr<Buffer>> AllocateGuarded(uint64_t size, uint64_t capacity, MemoryKind kind);
   Result<std::unique_ptr<Buffer>> TryAllocate(uint64_t size, MemoryKind kind, std::string_view what);
   Result<> CheckShares(SharedBy shared) const;
   Result<std::shared_ptr<Buffer>> BindShared(uint64_t size, SharedBy shared, std::optional<int> descriptor);

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/guards.h"
+#include "base/system.h"
 #include "device/workarounds.h"
+#include "krafla/aligned_bytes.h"
 #include "vk_runtime/buffer_pool.h"
 #include "vk_runtime/device.h"
 #include "vk_runtime/transfer.h"
@@ -118,6 +121,8 @@ Result<std::unique_ptr<Buffer>> Device::AllocateOwned(uint64_t size, MemoryKind 
 }
 
 Result<std::shared_ptr<Buffer>> Device::AllocateRecycled(uint64_t size, bool idle, std::string_view what) {
+  // A kept buffer may be larger, and ends elsewhere.
+  if (guards_buffers()) return Allocate(size, MemoryKind::kDevice, what);
   KRAFLA_ASSIGN(std::unique_ptr<Buffer> buffer, pool_->Take(size, idle, what));
   return std::shared_ptr<Buffer>(
       buffer.release(), [device = shared_from_this()](Buffer* b) { device->pool_->Give(std::unique_ptr<Buffer>(b)); });
@@ -129,6 +134,7 @@ Result<std::unique_ptr<Buffer>> Device::TryAllocate(uint64_t size, MemoryKind ki
   if (size > UINT64_MAX - kCapacityGranule) return ResourceExhausted("{} of {} bytes was wanted.", what, size);
   uint64_t capacity = std::max(kCapacityGranule, (size + kCapacityGranule - 1) / kCapacityGranule * kCapacityGranule);
   KRAFLA_TRY(CheckRoom(capacity, what));
+  if (guards_buffers()) return AllocateGuarded(size, capacity, kind);
   VkBufferCreateInfo info = BufferInfo(capacity, BufferUsage());
   VmaAllocationCreateInfo wanted = {};
   switch (kind) {
@@ -181,7 +187,34 @@ Result<std::shared_ptr<Buffer>> Device::Allocate(uint64_t size, MemoryKind kind,
   return buffer;
 }
 
+// Shaders of such a device reach memory as the host does: pages that the host may not touch stop them, too.
+bool Device::guards_buffers() const {
+  return GuardsInUse() != Guards::kNone && profile_.is_cpu && profile_.features.external_memory_host;
+}
+
+Result<std::unique_ptr<Buffer>> Device::AllocateGuarded(uint64_t size, uint64_t capacity, MemoryKind kind) {
+  const uint64_t page = std::max<uint64_t>(profile_.limits.host_import_alignment, os::PageBytes());
+  const uint64_t bytes = (capacity + page - 1) / page * page;
+  auto pages = std::make_shared<AlignedBytes>(static_cast<std::size_t>(bytes), false);
+  KRAFLA_ASSIGN(std::unique_ptr<Buffer> buffer,
+                Import({pages->data(), bytes, pages}, capacity, GuardsInUse() == Guards::kBehind,
+                       kind == MemoryKind::kPredicate
+                           ? BufferUsage() | VK_BUFFER_USAGE_CONDITIONAL_RENDERING_BIT_EXT
+                           : BufferUsage()));
+  buffer->size_ = size;
+  buffer->kind_ = kind;
+  return buffer;
+}
+
 Result<std::shared_ptr<Buffer>> Device::ImportHost(void* data, uint64_t size, std::shared_ptr<const void> owner) {
+  KRAFLA_ASSIGN(std::shared_ptr<Buffer> buffer, Import({data, size, std::move(owner)}, size, false, BufferUsage()));
+  buffer->keep_ = shared_from_this();
+  return buffer;
+}
+
+Result<std::unique_ptr<Buffer>> Device::Import(ImportedPages pages, uint64_t capacity, bool at_end,
+                                               VkBufferUsageFlags usage) {
+  auto& [data, size, owner] = pages;
   KRAFLA_TRY(Alive());
   uint32_t alignment = profile_.limits.host_import_alignment;
   if (!profile_.features.external_memory_host || alignment == 0) {
@@ -196,8 +229,8 @@ Result<std::shared_ptr<Buffer>> Device::ImportHost(void* data, uint64_t size, st
   VkResult r = functions_.vkGetMemoryHostPointerPropertiesEXT(handle_, kHandle, data, &host);
   if (r != VK_SUCCESS) return Fail(r, "look at host memory to import");
 
-  std::shared_ptr<Buffer> buffer(new Buffer());
-  VkBufferCreateInfo info = BufferInfo(size, BufferUsage());
+  std::unique_ptr<Buffer> buffer(new Buffer());
+  VkBufferCreateInfo info = BufferInfo(capacity, usage);
   auto external = Struct<VkExternalMemoryBufferCreateInfo>(VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO);
   external.handleTypes = kHandle;
   info.pNext = &external;
@@ -206,7 +239,6 @@ Result<std::shared_ptr<Buffer>> Device::ImportHost(void* data, uint64_t size, st
   if (r != VK_SUCCESS) return Fail(r, "create a buffer for host memory");
   buffer->handle_ = handle;
   buffer->device_ = this;
-  buffer->keep_ = shared_from_this();
   VkMemoryRequirements needs;
   functions_.vkGetBufferMemoryRequirements(handle_, handle, &needs);
   VkPhysicalDeviceMemoryProperties memory;
@@ -219,6 +251,7 @@ Result<std::shared_ptr<Buffer>> Device::ImportHost(void* data, uint64_t size, st
   if (type == memory.memoryTypeCount || needs.size > size) {
     return Unimplemented("{} has no coherent memory type for this host memory.", profile_.name);
   }
+  const uint64_t offset = at_end ? (size - needs.size) / needs.alignment * needs.alignment : 0;
   auto import = Struct<VkImportMemoryHostPointerInfoEXT>(VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT);
   import.handleType = kHandle;
   import.pHostPointer = data;
@@ -233,12 +266,12 @@ Result<std::shared_ptr<Buffer>> Device::ImportHost(void* data, uint64_t size, st
   r = functions_.vkAllocateMemory(handle_, &allocate, nullptr, &imported);
   if (r != VK_SUCCESS) return Fail(r, Format("import {} bytes of host memory", size));
   buffer->imported_ = imported;
-  r = functions_.vkBindBufferMemory(handle_, handle, imported, 0);
+  r = functions_.vkBindBufferMemory(handle_, handle, imported, offset);
   if (r != VK_SUCCESS) return Fail(r, "bind host memory to a buffer");
   buffer->pages_ = std::move(owner);
-  buffer->size_ = buffer->capacity_ = size;
+  buffer->size_ = buffer->capacity_ = capacity;
   buffer->id_ = next_id_.fetch_add(1, std::memory_order_relaxed);
-  buffer->host_ = static_cast<std::byte*>(data);
+  buffer->host_ = static_cast<std::byte*>(data) + offset;
   buffer->host_cached_ = true;
   if (uses_addresses()) buffer->address_ = AddressOf(handle);
   return buffer;

@@ -34,6 +34,19 @@ TEST(ArenaTest, OffsetsAreAligned) {
   EXPECT_EQ(Packed("0:0-9 300:0-1"), "0 0 | 512 of 512");
 }
 
+TEST(ArenaTest, GuardsShareNothing) {
+  std::vector<LiveRange> ranges = {{100, 0, 1, 0}, {0, 0, 9, 0}, {kGuardBytes + 1, 2, 3, 0}};
+  const ArenaSize behind = PlaceApart(ranges, Guards::kBehind);
+  EXPECT_EQ(ranges[0].offset, kGuardBytes - 128);
+  EXPECT_EQ(ranges[2].offset, 4 * kGuardBytes - (kGuardBytes + 64));
+  EXPECT_EQ(behind.bytes, 5 * kGuardBytes);
+  EXPECT_EQ(behind.largest_live_set, kGuardBytes + kArenaAlignment);
+  const ArenaSize before = PlaceApart(ranges, Guards::kBefore);
+  EXPECT_EQ(ranges[0].offset, 0);
+  EXPECT_EQ(ranges[2].offset, 2 * kGuardBytes);
+  EXPECT_EQ(before.bytes, 5 * kGuardBytes);
+}
+
 TEST(ArenaTest, TheLargestIsPlacedFirst) {
   // The second takes the bottom; the first goes above it, and the third into what the second leaves.
   EXPECT_EQ(Packed("256:0-5 1024:2-3 512:4-5"), "1024 0 0 | 1280 of 1280");

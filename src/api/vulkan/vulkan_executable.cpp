@@ -7,6 +7,7 @@
 #include "api/vulkan/emitted_kernels.h"
 #include "api/vulkan/vulkan_tuned.h"
 #include "base/checked_math.h"
+#include "base/guards.h"
 #include "base/processors.h"
 #include "base/thread_pool.h"
 #include "plan/plan_check.h"
@@ -145,32 +146,35 @@ std::shared_ptr<vk::Buffer> VulkanExecutable::PlaceWeights() {
 
 Result<> VulkanExecutable::AllocateBuffers() {
   uint64_t constant_bytes = 0;
+  std::vector<GuardedRange> guarded;
+  const auto place = [&](int64_t size) -> uint64_t {
+    if (!device_->guards_buffers())
+      return std::exchange(constant_bytes, constant_bytes + static_cast<uint64_t>(RoundUp(size, kSliceAlignment)));
+    const int64_t offset =
+        static_cast<int64_t>(constant_bytes) + PlaceBetweenGuards(size, AlignedBytes::kAlignment, GuardsInUse());
+    guarded.push_back({offset, size});
+    constant_bytes += static_cast<uint64_t>(BytesBetweenGuards(size));
+    return static_cast<uint64_t>(offset);
+  };
   const std::shared_ptr<vk::Buffer> weights = PlaceWeights();
-  for (std::size_t c = 0; c < plan_.constants.size(); ++c) {
-    if (constants_[c].buffer == kWeights) continue;
-    constants_[c].offset = constant_bytes;
-    constant_bytes += static_cast<uint64_t>(RoundUp(plan_.constants[c]->shape().byte_size(), kSliceAlignment));
-  }
-  for (const std::vector<std::byte>& s : plan_.states) {
-    state_offsets_.push_back(constant_bytes);
-    constant_bytes += static_cast<uint64_t>(RoundUp(static_cast<int64_t>(s.size()), kSliceAlignment));
-  }
+  for (std::size_t c = 0; c < plan_.constants.size(); ++c)
+    if (constants_[c].buffer != kWeights) constants_[c].offset = place(plan_.constants[c]->shape().byte_size());
+  for (const std::vector<std::byte>& s : plan_.states) state_offsets_.push_back(place(static_cast<int64_t>(s.size())));
   auto allocate = [&](uint64_t bytes, std::string_view what) -> Result<> {
     KRAFLA_ASSIGN(std::shared_ptr<vk::Buffer> made,
                   device_->Allocate(std::max<uint64_t>(bytes, 16), vk::MemoryKind::kDevice, what));
     buffers_.push_back(std::move(made));
     return {};
   };
-  for (const auto& program : emitted_) {
-    table_offsets_.push_back(constant_bytes);
-    if (program)
-      constant_bytes +=
-          static_cast<uint64_t>(RoundUp(static_cast<int64_t>(program->table.size()) * 4, kSliceAlignment));
-  }
-  places_offset_ = constant_bytes;
-  constant_bytes += CountPlaces();
+  for (const auto& program : emitted_)
+    table_offsets_.push_back(program ? place(static_cast<int64_t>(program->table.size()) * 4) : 0);
+  places_offset_ = place(static_cast<int64_t>(CountPlaces()));
   KRAFLA_TRY(allocate(static_cast<uint64_t>(plan_.arena_size), "the arena"));
   KRAFLA_TRY(allocate(constant_bytes, "the constants"));
+  if (device_->guards_buffers()) {
+    if (!plan_.guarded.empty()) GuardBetween(buffers_[kArena]->host(), plan_.arena_size, plan_.guarded);
+    GuardBetween(buffers_[kConstants]->host(), static_cast<int64_t>(constant_bytes), guarded);
+  }
   KRAFLA_TRY(allocate(shared_->kernels.scratch_bytes, "scratch"));
   KRAFLA_TRY(allocate(2 * kSliceAlignment, "the ids of the device"));
   buffers_.push_back(weights != nullptr ? weights : buffers_[kDeviceIds]);  // nothing is looked for in the latter

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "base/checked_math.h"
+#include "base/guards.h"
 #include "base/host_memory.h"
 #include "base/interruption.h"
 #include "base/thread_pool.h"
@@ -193,6 +194,7 @@ Result<> CpuPlan::Configure(const Options& options) {
   try {
     // Not filled: what no run touches takes no memory, and a large arena would take seconds.
     arena_ = AlignedBytes(static_cast<std::size_t>(plan_->arena_size), false);
+    if (!plan_->guarded.empty()) GuardBetween(arena_.data(), plan_->arena_size, plan_->guarded);
     scratch_ = AlignedBytes(static_cast<std::size_t>(scratch), false);
     blocks_ = AlignedBytes(static_cast<std::size_t>(block_size_ * kernel_threads_), false);
   } catch (const std::bad_alloc&) {
