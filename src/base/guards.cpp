@@ -45,7 +45,8 @@ void GuardBetween(std::byte* block, int64_t size, std::span<const GuardedRange> 
     for (int64_t at = a.offset / kGuardBytes * kGuardBytes; at < a.offset + a.size; at += kGuardBytes)
       is_used[static_cast<std::size_t>(at / kGuardBytes)] = true;
   for (std::size_t n = 0; n < is_used.size(); ++n)
-    if (!is_used[n]) os::MakeEmpty(block + static_cast<int64_t>(n) * kGuardBytes, static_cast<std::size_t>(kGuardBytes));
+    if (!is_used[n])
+      os::MakeEmpty(block + static_cast<int64_t>(n) * kGuardBytes, static_cast<std::size_t>(kGuardBytes));
 }
 
 std::byte* TakeGuardedBlock(std::size_t size, std::size_t alignment) {

@@ -67,8 +67,7 @@ Result<ArenaSize> ModulePlanner::Pack(std::size_t begin, Frames frames) {
     ranges.push_back({size, touched_[a].first, touched_[a].second, 0});
     packed.push_back(a);
   }
-  const ArenaSize size =
-      options_.guards == Guards::kNone ? PackArena(ranges) : PlaceApart(ranges, options_.guards);
+  const ArenaSize size = options_.guards == Guards::kNone ? PackArena(ranges) : PlaceApart(ranges, options_.guards);
   for (std::size_t n = 0; n < packed.size(); ++n) plan_.allocations[packed[n]].offset = ranges[n].offset;
   return size;
 }

@@ -111,8 +111,8 @@ struct ProgramPlan {
   std::vector<std::vector<std::byte>> states;
   int64_t arena_size = 0;
   std::vector<GuardedRange> guarded;  // with PlanOptions::guards: all that the arena holds between its guards
-  int64_t peak_live_bytes = 0;  // lower bound: the largest live set
-  int64_t block_bytes = 0;      // the memory of a block of any row group
+  int64_t peak_live_bytes = 0;        // lower bound: the largest live set
+  int64_t block_bytes = 0;            // the memory of a block of any row group
   StepList steps;
   std::vector<StepList> callees;          // of computations that several call; each calls only those before it
   std::vector<Shape> arguments, results;  // leaves

@@ -198,9 +198,8 @@ Result<std::unique_ptr<Buffer>> Device::AllocateGuarded(uint64_t size, uint64_t 
   auto pages = std::make_shared<AlignedBytes>(static_cast<std::size_t>(bytes), false);
   KRAFLA_ASSIGN(std::unique_ptr<Buffer> buffer,
                 Import({pages->data(), bytes, pages}, capacity, GuardsInUse() == Guards::kBehind,
-                       kind == MemoryKind::kPredicate
-                           ? BufferUsage() | VK_BUFFER_USAGE_CONDITIONAL_RENDERING_BIT_EXT
-                           : BufferUsage()));
+                       kind == MemoryKind::kPredicate ? BufferUsage() | VK_BUFFER_USAGE_CONDITIONAL_RENDERING_BIT_EXT
+                                                      : BufferUsage()));
   buffer->size_ = size;
   buffer->kind_ = kind;
   return buffer;
