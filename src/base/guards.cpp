@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/guards.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
