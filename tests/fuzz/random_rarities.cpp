@@ -179,10 +179,14 @@ Instruction* GraphMaker::ComplexOrder() {
     return Add(Opcode::kSelect, {Add(Opcode::kCompare, {a, b}, CompareAttributes{direction}), b, a});
   }
   const ElementType type = a->shape().element_type();
-  Computation* less = module_.AddComputation("by_real_part");
+  // The sign of a NaN is free in the parts of complex numbers (docs/decisions/0003-same-bits.md), and a total order
+  // would see it.
+  Computation* less = module_.AddComputation("by_size_of_real_part");
   Ops parts;
-  for (int64_t i = 0; i < 2; ++i)
-    parts.push_back(*AddInferred(*less, Opcode::kReal, {AddParameter(*less, i, Shape::MakeScalar(type))}));
+  for (int64_t i = 0; i < 2; ++i) {
+    Instruction* real = *AddInferred(*less, Opcode::kReal, {AddParameter(*less, i, Shape::MakeScalar(type))});
+    parts.push_back(*AddInferred(*less, Opcode::kAbs, {real}));
+  }
   less->set_root(Compared(*less, parts[0], parts[1], ComparisonDirection::kLt, ComparisonType::kTotalOrder));
   return Add(Opcode::kSort, {a}, SortAttributes{random_.Below(a->shape().rank()), true}, {less});
 }
