@@ -79,7 +79,7 @@ std::string_view Says(Ungrouped why) {
 
 std::string_view Says(NotOneKernel why) {
   switch (why) {
-    case NotOneKernel::kBetween: return "an array between them has other readers too, or another width.";
+    case NotOneKernel::kBetween: return "between two of them lies not just one array that nobody else touches.";
     case NotOneKernel::kRows: return "they do not go through the same rows.";
     case NotOneKernel::kOthers: return "one of them reads what another one writes beside the arrays between them.";
     case NotOneKernel::kScores:

@@ -99,6 +99,11 @@ TEST(FewRows, LeavesOneRowOfSeparateMatricesAndManyRows) {
   EXPECT_FALSE(FewRows::Takes(ProblemOf(9, 512, 512, false, true, ElementType::kF32)));
   EXPECT_TRUE(FewRows::Takes(ProblemOf(1, 512, 512, true, true, ElementType::kF32)));
   EXPECT_TRUE(FewRows::Takes(ProblemOf(8, 512, 512, false, false, ElementType::kF32)));
+  // Batches that share a matrix are rows of it.
+  GemmProblem shared = ProblemOf(5, 512, 512, false, false, ElementType::kF32);
+  EXPECT_TRUE(FewRows::Takes(shared));
+  shared.rhs_batch_strides = {0};
+  EXPECT_FALSE(FewRows::Takes(shared));
 }
 
 }  // namespace

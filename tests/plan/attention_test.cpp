@@ -119,7 +119,7 @@ ENTRY main {
   ASSERT_TRUE(plan) << plan.error().ToString();
   EXPECT_EQ(plan->kernels.size(), 3u);
   ASSERT_FALSE(log.row_groups.empty());
-  EXPECT_EQ(log.row_groups[0].not_one_kernel, NotOneKernel::kOthers) << Says(log.row_groups[0]);
+  EXPECT_EQ(log.row_groups[0].not_one_kernel, NotOneKernel::kBetween) << Says(log.row_groups[0]);
 }
 
 // Attention of few queries over a donated cache, `updated`, whose update stands behind the scores.

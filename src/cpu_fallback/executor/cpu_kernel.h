@@ -36,6 +36,8 @@ struct CpuKernelOptions {
   bool int_dot = false;
   // Products of stored operands by this library's kernels alone, whose sums do not depend on how many rows go together.
   bool own_products = false;
+  // The kernel is that of a block of rows: products choose by no number of rows, so that the whole has the same bits.
+  bool any_rows = false;
 };
 
 class CpuKernel {

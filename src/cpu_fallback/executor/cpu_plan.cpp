@@ -47,6 +47,16 @@ std::vector<int64_t> PartsOf(const plan::ProgramPlan& plan) {
   return out;
 }
 
+// The kernels that run on blocks of rows.
+std::vector<bool> RunOnBlocks(const plan::ProgramPlan& plan) {
+  std::vector<bool> out(plan.kernels.size(), false);
+  plan::ForEachStep(plan, [&](const plan::Step& step) {
+    if (const auto* group = std::get_if<plan::RowGroupStep>(&step))
+      for (const plan::BlockLaunch& launch : group->launches) out[static_cast<std::size_t>(launch.kernel)] = true;
+  });
+  return out;
+}
+
 // The bindings of each kernel that lie in constants at each launch; none of kernels that run in loops, branches or row
 // groups, where others place the bindings.
 std::vector<std::vector<bool>> ConstantsOf(const plan::ProgramPlan& plan) {
@@ -132,6 +142,7 @@ Result<> CpuPlan::MakeKernels(const Options& options) {
   std::vector<int64_t> runs(plan_->kernels.size(), 0);
   CountRuns(plan_->steps, 1, runs);
   const std::vector<int64_t> parts = PartsOf(*plan_);
+  const std::vector<bool> on_blocks = RunOnBlocks(*plan_);
   const std::vector<std::vector<bool>> constants = ConstantsOf(*plan_);
   std::vector<std::size_t> missing;
   for (std::size_t k = 0; k < plan_->kernels.size(); ++k)
@@ -151,6 +162,7 @@ Result<> CpuPlan::MakeKernels(const Options& options) {
     // One thread runs all kernels of a block.
     if (parts[k] > 1) kernel_options.threads = 1;
     kernel_options.parts = std::max<int64_t>(parts[k], 1);
+    kernel_options.any_rows = options.own_products || on_blocks[k];
     KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> kernel, CompileKernel(plan_->kernels[k], kernel_options));
     kernels_[k] = std::move(kernel);
     if (!options.progress) return {};

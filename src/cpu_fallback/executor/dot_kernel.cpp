@@ -275,7 +275,7 @@ class DotRun final : public CpuKernel {
     if (takes_short && (b.accumulate_type == ElementType::kF64 || !SharedProduct::Takes(own)))
       return takes(short_, threads);
     if (SharedProduct::Takes(own)) return takes(shared_, threads);
-    if (FewRows::Takes(own)) return takes(few_rows_, threads);
+    if (!options.any_rows && FewRows::Takes(own)) return takes(few_rows_, threads);
     if (Gemv::Takes(own)) return takes(gemv_);
     if (flops * static_cast<double>(options.parts) > kSmallFlops && b.k > 0 && !options.own_products) {
       matmul_ =

@@ -216,14 +216,16 @@ int64_t MostRows(const GemmProblem& p) {
 bool LieBetween(const GemmProblem& p) {
   const int64_t row = std::max(p.rhs_k_stride, p.rhs_n_stride);
   for (std::size_t d = 0; d < p.batch.size(); ++d)
-    if (p.batch[d] > 1 && p.rhs_batch_strides[d] < row) return true;
+    if (p.batch[d] > 1 && p.rhs_batch_strides[d] > 0 && p.rhs_batch_strides[d] < row) return true;
   return false;
 }
 }  // namespace
 
 bool FewRows::Takes(const GemmProblem& p) {
-  if (p.m > MostRows(p) || (p.m == 1 && !LieBetween(p)) || p.k < kLeastSide || p.n < kLeastSide) return false;
-  if (BatchCount(p) * p.k * p.n < kLeastElements) return false;
+  int64_t rows = p.m, matrices = 1;
+  for (std::size_t d = 0; d < p.batch.size(); ++d) (p.rhs_batch_strides[d] == 0 ? rows : matrices) *= p.batch[d];
+  if (rows > MostRows(p) || (p.m == 1 && !LieBetween(p)) || p.k < kLeastSide || p.n < kLeastSide) return false;
+  if (matrices * p.k * p.n < kLeastElements) return false;
   return p.accumulate_type == ElementType::kF32 && (p.rhs_n_stride == 1 || p.rhs_k_stride == 1) &&
          CanWiden(p.lhs_type, ElementType::kF32) &&
          HWY_DYNAMIC_DISPATCH(FindFewRowsLoops)(p.rhs_type).by_rows != nullptr;
