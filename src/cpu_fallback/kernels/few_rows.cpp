@@ -92,7 +92,8 @@ void RowsTimesDenseRows(const float* left, int64_t left_stride, int64_t rows, co
         const float* made = sums + j * rows + r * lanes;
         float* out = to + r * to_stride + j;
         if (first == 0) std::copy_n(made, std::min(lanes, n - j), out);
-        else for (int64_t i = 0; i < std::min(lanes, n - j); ++i) out[i] += made[i];
+        else
+          for (int64_t i = 0; i < std::min(lanes, n - j); ++i) out[i] += made[i];
       }
   }
 }
