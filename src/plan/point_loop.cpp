@@ -15,6 +15,7 @@ namespace {
 constexpr int64_t kMostTogether = 16;
 constexpr std::size_t kMostCells = 64;
 constexpr int64_t kMostAlone = 500;  // nodes of a loop of one point
+constexpr std::ptrdiff_t kMostArrays = 256;
 
 // The elements that an index reaches from the points of a program: stride * point + offset.
 struct Reach {
@@ -146,6 +147,7 @@ class PointLoopFinder {
   // Values that share bytes would have to be seen as both.
   Result<> CheckOverlaps() {
     if (mixed_) return Unimplemented("An array of the loop is read as elements of several sizes.");
+    if (std::ssize(arrays_) > kMostArrays) return Unimplemented("The loop has more arrays than one kernel takes.");
     // A copy moves elements of the size that one of its ends has.
     for (bool again = true; std::exchange(again, false);)
       for (const CopyStep* copy : copies_) {
