@@ -15,6 +15,9 @@ namespace {
 // No number that a program has by chance: a NaN in f16, -1.2e17 in f32, far outside of any array as an index.
 constexpr int kUnwritten = 0xDB;
 
+// So many bytes in whole pages; fewer than `size` where that is no number.
+std::size_t InPages(std::size_t size) { return (size + os::PageBytes() - 1) / os::PageBytes() * os::PageBytes(); }
+
 }  // namespace
 
 Result<Guards> GuardsAskedFor() {
@@ -49,7 +52,7 @@ void GuardBetween(std::byte* block, int64_t size, std::span<const GuardedRange> 
 }
 
 std::byte* TakeGuardedBlock(std::size_t size, std::size_t alignment) {
-  const std::size_t page = os::PageBytes(), bytes = (size + page - 1) / page * page;
+  const std::size_t page = os::PageBytes(), bytes = InPages(size);
   if (bytes < size) return nullptr;
   auto* const first = static_cast<std::byte*>(os::ReservePages(bytes + 2 * page));
   if (first == nullptr) return nullptr;
@@ -63,7 +66,7 @@ std::byte* TakeGuardedBlock(std::size_t size, std::size_t alignment) {
 }
 
 void ReturnGuardedBlock(std::byte* data, std::size_t size) noexcept {
-  const std::size_t page = os::PageBytes(), bytes = (size + page - 1) / page * page;
+  const std::size_t page = os::PageBytes(), bytes = InPages(size);
   std::byte* const first = data - reinterpret_cast<std::uintptr_t>(data) % page - page;
   os::ReleasePages(first, bytes + 2 * page);
 }

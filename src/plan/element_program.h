@@ -162,6 +162,14 @@ class ProgramBuilder {
 NodeId AppendS32(ElementProgram& program, int64_t value);
 NodeId AppendS32(ElementProgram& program, Opcode opcode, NodeId a, NodeId b);
 
+// Buffer b of the loads and stores becomes to(b).
+template <typename To>
+void RenumberBuffers(ElementProgram& program, To to) {
+  for (Node& n : program.nodes)
+    if (n.op == NodeOp::kLoad) n.buffer = to(n.buffer);
+  for (Store& s : program.stores) s.buffer = to(s.buffer);
+}
+
 // For each node, whether a store or a result needs it, indices included.
 std::vector<bool> NeededNodes(const ElementProgram& program);
 // Finds Node::depends of all nodes but parameters again, where indices or nodes have been changed.

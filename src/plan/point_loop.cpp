@@ -58,6 +58,7 @@ class PointLoopFinder {
 
   Result<PointProgram> Find(const WhileStep& loop) {
     KRAFLA_TRY(Collect(loop));
+    KRAFLA_TRY(CountElements());
     KRAFLA_TRY(CheckOverlaps());
     // Small arrays whose elements meet are scalars, all of them one point's.
     sizes_.insert(1);
@@ -118,7 +119,6 @@ class PointLoopFinder {
       if (binding.written) Touch(launch.bindings[n], binding.storage, true);
       if (binding.element_count * StorageBytes(binding.storage) > launch.bindings[n].size) mixed_ = true;
     }
-    if (mixed_) return Unimplemented("An array of the loop is read as elements of several sizes.");
     const Dims& dims = loop->program.space.dims();
     for (std::size_t a = 0; a < dims.size(); ++a) {
       int64_t size = 1;
@@ -144,11 +144,8 @@ class PointLoopFinder {
     array.memory.storage = *storage;
     array.is_typed = true;
   }
-  // Values that share bytes would have to be seen as both.
-  Result<> CheckOverlaps() {
-    if (mixed_) return Unimplemented("An array of the loop is read as elements of several sizes.");
-    if (std::ssize(arrays_) > kMostArrays) return Unimplemented("The loop has more arrays than one kernel takes.");
-    // A copy moves elements of the size that one of its ends has.
+  // A copy moves elements of the size that one of its ends has.
+  Result<> CountElements() {
     for (bool again = true; std::exchange(again, false);)
       for (const CopyStep* copy : copies_) {
         Array &from = ArrayOf(copy->from), &to = ArrayOf(copy->to);
@@ -158,22 +155,24 @@ class PointLoopFinder {
       }
     for (Array& a : arrays_) a.memory.element_count = a.memory.slice.size / StorageBytes(a.memory.storage);
     for (const CopyStep* copy : copies_)
-      if (StorageBytes(ArrayOf(copy->from).memory.storage) != StorageBytes(ArrayOf(copy->to).memory.storage))
-        return Unimplemented("An array of the loop is read as elements of several sizes.");
+      mixed_ =
+          mixed_ || StorageBytes(ArrayOf(copy->from).memory.storage) != StorageBytes(ArrayOf(copy->to).memory.storage);
+    if (mixed_) return Unimplemented("An array of the loop is read as elements of several sizes.");
+    return {};
+  }
+  // Values that share bytes would have to be seen as both.
+  Result<> CheckOverlaps() {
+    if (std::ssize(arrays_) > kMostArrays) return Unimplemented("The loop has more arrays than one kernel takes.");
     for (std::size_t i = 0; i < arrays_.size(); ++i)
       for (std::size_t j = 0; j < i; ++j) {
         const Array &a = arrays_[i], &b = arrays_[j];
-        if ((a.written || b.written) && Overlap(a, b) && !AreNeverAliveTogether(a, b))
+        if ((a.written || b.written) && ShareBytes(plan_, a.memory.slice, b.memory.slice))
           return Unimplemented("Arrays of the loop share bytes.");
       }
     return {};
   }
   bool Overlap(const Array& a, const Array& b) const {
     return ExtentOf(plan_, a.memory.slice).Overlaps(ExtentOf(plan_, b.memory.slice));
-  }
-  bool AreNeverAliveTogether(const Array& a, const Array& b) const {
-    const auto kind = plan_.allocations[static_cast<std::size_t>(a.memory.slice.allocation)].kind;
-    return kind == Allocation::Kind::kArena && a.memory.slice.allocation != b.memory.slice.allocation;
   }
   Array& ArrayOf(const Slice& slice) { return arrays_[static_cast<std::size_t>(NumberOf(slice))]; }
 
@@ -229,9 +228,7 @@ class PointLoopFinder {
   bool LookAtLaunch(const LaunchStep& launch) {
     const KernelPlan& kernel = plan_.kernels[static_cast<std::size_t>(launch.kernel)];
     ElementProgram program = std::get<LoopKernel>(kernel.body).program;
-    for (Node& n : program.nodes)
-      if (n.op == NodeOp::kLoad) n.buffer = NumberOf(launch.bindings[static_cast<std::size_t>(n.buffer)]);
-    for (Store& s : program.stores) s.buffer = NumberOf(launch.bindings[static_cast<std::size_t>(s.buffer)]);
+    RenumberBuffers(program, [&](int b) { return NumberOf(launch.bindings[static_cast<std::size_t>(b)]); });
     const Dims& dims = program.space.dims();
     const int64_t total = Product(dims);
     if (total == 0 || total / points_ > kMostTogether) return false;

@@ -6,9 +6,7 @@ namespace krafla::plan {
 void Rebind(KernelBody& body, std::span<const int> to, const std::vector<ProgramBuffer>& buffers) {
   const auto moved = [&](int binding) { return to[static_cast<std::size_t>(binding)]; };
   ForEachProgram(body, [&](ElementProgram& p) {
-    for (Node& n : p.nodes)
-      if (n.op == NodeOp::kLoad) n.buffer = moved(n.buffer);
-    for (Store& s : p.stores) s.buffer = moved(s.buffer);
+    RenumberBuffers(p, moved);
     p.buffers = buffers;
   });
   const auto move_operands = [&](DotKernel* dot) {

@@ -23,4 +23,10 @@ SliceExtent ExtentOf(const ProgramPlan& plan, const Slice& s) {
   KRAFLA_UNREACHABLE();
 }
 
+bool ShareBytes(const ProgramPlan& plan, const Slice& a, const Slice& b) {
+  const bool in_arena = plan.allocations[static_cast<std::size_t>(a.allocation)].kind == Allocation::Kind::kArena;
+  if (in_arena && a.allocation != b.allocation) return false;
+  return ExtentOf(plan, a).Overlaps(ExtentOf(plan, b));
+}
+
 }  // namespace krafla::plan

@@ -12,4 +12,8 @@ struct SliceExtent {
 };
 SliceExtent ExtentOf(const ProgramPlan& plan, const Slice& slice);
 
+// Whether two slices hold values in the same bytes at one time. Those of different allocations of the arena do not:
+// where these share bytes, they are never alive together.
+bool ShareBytes(const ProgramPlan& plan, const Slice& a, const Slice& b);
+
 }  // namespace krafla::plan

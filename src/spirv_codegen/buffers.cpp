@@ -132,26 +132,17 @@ Id Buffers::ElementPointer(int buffer, Kind kind, int width, Value index) {
   return b_.m.Pure(spv::Op::OpAccessChain, b_.m.Pointer(storage(), b_.m.Type(kind, width)), chain);
 }
 
-// Of descriptors the driver checks what is read.
-bool Buffers::MayLoadWithoutLanes() const {
-  return addresses_ && b_.m.workarounds().loads_without_lanes && b_.m.in_construct();
-}
-
 int64_t Buffers::PaddedBytes(int buffer) const {
   return RoundUp(element_count(buffer) * element_bytes(buffer), int64_t{16});
-}
-
-Value Buffers::Within(int buffer, int bytes, Value index) {
-  if (!MayLoadWithoutLanes() || b_.m.IsConstant(index)) return index;
-  const int64_t last = std::max<int64_t>(PaddedBytes(buffer) / bytes - 1, 0);
-  return b_.Min(index, b_.U32(static_cast<uint32_t>(last)));
 }
 
 Value Buffers::LoadView(int buffer, Kind kind, int width, Value index) {
   if (in_pairs_ && kind == Kind::kU32 && width > 1)
     return b_.BitcastTo(LoadView(buffer, Kind::kU64, width / 2, index), Kind::kU32, width);
   const int bytes = KindBits(kind) / 8 * width;
-  const Id pointer = ElementPointer(buffer, kind, width, Within(buffer, bytes, index));
+  // Of descriptors the driver checks what is read.
+  if (addresses_) index = b_.Within(index, PaddedBytes(buffer) / bytes);
+  const Id pointer = ElementPointer(buffer, kind, width, index);
   used_[buffer].read = true;
   std::vector<uint32_t> words{pointer};
   if (addresses_) {
@@ -259,9 +250,12 @@ Value Buffers::Address(int buffer) {
 
 Value Buffers::LoadWordsAt(int buffer, const Place& place, int width) {
   const Kept* kept = KeptIn(buffer);
+  const auto sum = [&] {
+    const Value bytes = b_.Add(place.lane, b_.U32(place.constant));
+    return place.uniform ? b_.Add(bytes, place.uniform) : bytes;
+  };
   if (kept != nullptr || !addresses_ || !features().int64) {
-    Value bytes = b_.Add(place.lane, b_.U32(place.constant));
-    if (place.uniform) bytes = b_.Add(bytes, place.uniform);
+    const Value bytes = sum();
     if (kept != nullptr) return LoadKeptWords(*kept, b_.Shr(bytes, b_.U32(2)), width);
     if (place.alignment >= 4 * width) {
       const uint32_t shift = width == 1 ? 2 : width == 2 ? 3 : 4;
@@ -277,11 +271,8 @@ Value Buffers::LoadWordsAt(int buffer, const Place& place, int width) {
   Module& m = b_.m;
   Value at = Address(buffer);
   used_[buffer].read = true;
-  if (MayLoadWithoutLanes()) {
-    Value bytes = b_.Add(place.lane, b_.U32(place.constant));
-    if (place.uniform) bytes = b_.Add(bytes, place.uniform);
-    const int64_t last = std::max<int64_t>(PaddedBytes(buffer) - int64_t{4} * width, 0);
-    at = b_.Add(at, b_.UConvert(b_.Min(bytes, b_.U32(static_cast<uint32_t>(last))), Kind::kU64));
+  if (b_.MayLoadWithoutLanes()) {
+    at = b_.Add(at, b_.UConvert(b_.Within(sum(), PaddedBytes(buffer) - int64_t{4} * width + 1), Kind::kU64));
   } else {
     if (place.uniform) at = b_.Add(at, b_.UConvert(place.uniform, Kind::kU64));
     at = b_.Add(at, b_.UConvert(place.lane, Kind::kU64));

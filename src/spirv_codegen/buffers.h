@@ -89,10 +89,7 @@ class Buffers {
 
  private:
   Value Elements(Value words, int bytes);
-  bool MayLoadWithoutLanes() const;
-  int64_t PaddedBytes(int buffer) const;
-  // `index` of a view's element of `bytes`, within the buffer also where no lane is active, if the driver loads there.
-  Value Within(int buffer, int bytes, Value index);
+  int64_t PaddedBytes(int buffer) const;  // up to where it may be read
   Value LoadView(int buffer, Kind kind, int width, Value index);
   void StoreView(int buffer, Value index, Value value);
   Id ElementPointer(int buffer, Kind kind, int width, Value index);

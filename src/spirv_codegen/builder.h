@@ -109,6 +109,10 @@ class Builder {
            Unroll unroll = Unroll::kIfItPays);
 
   // Memory and synchronisation.
+  // Whether a load that is made here may be made without an active lane (Workarounds::loads_without_lanes), and an
+  // index into `count` elements for it: one that is within them then, too.
+  bool MayLoadWithoutLanes() const { return m.workarounds().loads_without_lanes && m.in_construct(); }
+  Value Within(Value index, int64_t count);
   Id SharedArray(Kind kind, int width, uint32_t count);
   int64_t shared_bytes() const { return shared_bytes_; }  // of the arrays so far
   Value LoadShared(Id array, Kind kind, int width, Value index);

@@ -3,10 +3,17 @@
 // of values within a subgroup.
 #include "spirv_codegen/builder.h"
 
+#include <algorithm>
+
 #include "krafla/status.h"
 #include "spirv_codegen/builder_wide.h"
 
 namespace krafla::spirv {
+
+Value Builder::Within(Value index, int64_t count) {
+  if (!MayLoadWithoutLanes() || m.IsConstant(index)) return index;
+  return Min(index, U32(static_cast<uint32_t>(std::max<int64_t>(count - 1, 0))));
+}
 
 Id Builder::SharedArray(Kind kind, int width, uint32_t count) {
   shared_bytes_ += int64_t{count} * width * (KindBits(kind) / 8);
@@ -16,10 +23,8 @@ Id Builder::SharedArray(Kind kind, int width, uint32_t count) {
   return out;
 }
 Value Builder::LoadShared(Id array, Kind kind, int width, Value index) {
-  if (m.workarounds().loads_without_lanes && m.in_construct() && !m.IsConstant(index))
-    index = Min(index, U32(shared_counts_.at(array) - 1));
   const Id type = m.Type(kind, width);
-  const uint32_t chain[] = {array, index.id};
+  const uint32_t chain[] = {array, Within(index, shared_counts_.at(array)).id};
   std::vector<uint32_t> words{m.Pure(spv::Op::OpAccessChain, m.Pointer(spv::StorageClass::Workgroup, type), chain)};
   if (m.vulkan_memory_model()) words.push_back(static_cast<uint32_t>(spv::MemoryAccessMask::NonPrivatePointer));
   return Value{m.Emit(spv::Op::OpLoad, type, words), kind, static_cast<uint8_t>(width)};

@@ -8,6 +8,7 @@
 
 #include "base/checked_math.h"
 #include "cpu_fallback/executor/kernel_families.h"
+#include "cpu_fallback/kernels/gemm.h"
 #include "plan/rows/row_kernel.h"
 
 namespace krafla::cpu {
@@ -41,13 +42,10 @@ std::vector<int64_t> BytesBetween(const plan::KernelPlan& whole, const plan::Ker
   return out;
 }
 
-// Whether rows of different blocks lie between each other, as those of heads in a cache of tokens: then all blocks at
-// once read the memory as it lies, and one block after the other reads pieces of a line or two.
+// Whether rows of different blocks lie between each other: then all blocks at once read the memory as it lies, and one
+// block after the other reads pieces of a line or two.
 bool LieBetween(const plan::DotKernel& scores) {
-  const int64_t row = std::max(scores.rhs_n_stride, scores.rhs_k_stride);
-  for (std::size_t d = 0; d < scores.batch.size(); ++d)
-    if (scores.batch[d] > 1 && scores.rhs_batch_strides[d] > 0 && scores.rhs_batch_strides[d] < row) return true;
-  return false;
+  return RowsLieBetween(scores.batch, scores.rhs_batch_strides, std::max(scores.rhs_n_stride, scores.rhs_k_stride));
 }
 
 // On one thread.

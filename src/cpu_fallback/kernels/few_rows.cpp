@@ -7,7 +7,6 @@
 #include "base/checked_math.h"
 #include "base/interruption.h"
 #include "cpu_fallback/kernels/gemv.h"
-#include "cpu_fallback/kernels/move.h"
 #include "cpu_fallback/kernels/unroll.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -213,12 +212,8 @@ int64_t MostRows(const GemmProblem& p) {
   if (p.rhs_type != ElementType::kBF16 || p.lhs_type != ElementType::kBF16) return kMostFewRows;
   return p.rhs_n_stride == 1 ? 6 : 4;
 }
-// Whether rows of several batches' matrices lie between each other, as those of heads in a cache of tokens.
 bool LieBetween(const GemmProblem& p) {
-  const int64_t row = std::max(p.rhs_k_stride, p.rhs_n_stride);
-  for (std::size_t d = 0; d < p.batch.size(); ++d)
-    if (p.batch[d] > 1 && p.rhs_batch_strides[d] > 0 && p.rhs_batch_strides[d] < row) return true;
-  return false;
+  return RowsLieBetween(p.batch, p.rhs_batch_strides, std::max(p.rhs_k_stride, p.rhs_n_stride));
 }
 }  // namespace
 
@@ -265,11 +260,9 @@ const float* FewRows::Widen(const std::byte* lhs, int64_t b, int64_t begin, int6
   const int64_t width = StorageBytes(p.lhs_type), count = end - begin;
   const std::byte* from = lhs + (BatchOffset(b, p.batch, p.lhs_batch_strides) + begin * p.lhs_k_stride) * width;
   if (direct_) return reinterpret_cast<const float*>(from);
-  for (int64_t r = 0; r < p.m; ++r, from += p.lhs_m_stride * width) {
-    if (raw_bytes_ > 0) MoveTile(static_cast<int>(width), from, {0, p.lhs_k_stride}, raw, {0, 1}, 1, count);
-    WidenElements(p.lhs_type, ElementType::kF32, raw_bytes_ > 0 ? raw : from,
-                  left + r * left_stride_ * int64_t{sizeof(float)}, count);
-  }
+  for (int64_t r = 0; r < p.m; ++r, from += p.lhs_m_stride * width)
+    WidenLine(p.lhs_type, ElementType::kF32, from, p.lhs_k_stride, left + r * left_stride_ * int64_t{sizeof(float)},
+              raw, count);
   return reinterpret_cast<const float*>(left);
 }
 

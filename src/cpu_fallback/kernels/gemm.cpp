@@ -304,6 +304,14 @@ void WidenElements(ElementType storage, ElementType type, const std::byte* from,
           std::min(kStrip, n - i));
 }
 
+void WidenLine(ElementType storage, ElementType type, const std::byte* from, int64_t stride, std::byte* to,
+               std::byte* raw, int64_t n) {
+  if (stride == 1) return WidenElements(storage, type, from, to, n);
+  const bool is_wide = storage == type;
+  MoveTile(StorageBytes(storage), from, {0, stride}, is_wide ? to : raw, {0, 1}, 1, n);
+  if (!is_wide) WidenElements(storage, type, raw, to, n);
+}
+
 namespace {
 
 // Packs [outer, depth] into groups of `group` outer indices, each [depth][group], padded with zeros.

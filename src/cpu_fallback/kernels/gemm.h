@@ -59,9 +59,21 @@ struct PointerTile {
 };
 PointerTile FindPointerTile(ElementType accumulate_type);
 
+// Whether rows, `row` elements apart, of several of a batch's matrices lie between each other, as those of heads in a
+// cache of tokens.
+inline bool RowsLieBetween(std::span<const int64_t> batch, std::span<const int64_t> strides, int64_t row) {
+  for (std::size_t d = 0; d < batch.size(); ++d)
+    if (batch[d] > 1 && strides[d] > 0 && strides[d] < row) return true;
+  return false;
+}
+
 // Whether there is a way from a storage type to an accumulation type, and that way: `n` elements, dense.
 bool CanWiden(ElementType storage, ElementType type);
 void WidenElements(ElementType storage, ElementType type, const std::byte* from, std::byte* to, int64_t n);
+// The same of elements that lie `stride` apart. `raw`: memory for them side by side, where they do not lie so and are
+// not of `type`.
+void WidenLine(ElementType storage, ElementType type, const std::byte* from, int64_t stride, std::byte* to,
+               std::byte* raw, int64_t n);
 
 class Gemm {
  public:

@@ -7,7 +7,6 @@
 
 #include "base/checked_math.h"
 #include "base/interruption.h"
-#include "cpu_fallback/kernels/move.h"
 #include "cpu_fallback/kernels/unroll.h"
 #include "krafla/status.h"
 
@@ -280,14 +279,7 @@ void Gemv::Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, Th
     for (int64_t b = 0; b < batches_; ++b) {
       const std::byte* from = lhs + BatchOffset(b, p.batch, p.lhs_batch_strides) * lhs_width;
       std::byte* to = vectors + b * p.k * width;
-      if (p.lhs_k_stride == 1) {
-        WidenElements(p.lhs_type, p.accumulate_type, from, to, p.k);
-      } else if (p.lhs_type == p.accumulate_type) {
-        MoveTile(width, from, {0, p.lhs_k_stride}, to, {0, 1}, 1, p.k);
-      } else {
-        MoveTile(lhs_width, from, {0, p.lhs_k_stride}, raw, {0, 1}, 1, p.k);
-        WidenElements(p.lhs_type, p.accumulate_type, raw, to, p.k);
-      }
+      WidenLine(p.lhs_type, p.accumulate_type, from, p.lhs_k_stride, to, raw, p.k);
     }
   }
   const auto vector = [&](int64_t b) {

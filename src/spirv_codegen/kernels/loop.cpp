@@ -3,6 +3,7 @@
 // neighbours along the innermost dimension, and a workgroup takes a contiguous run of points. On devices where a
 // workgroup costs far more than a turn of a loop (LoopTuning::workgroup_points) it takes several such runs.
 #include <algorithm>
+#include <optional>
 
 #include "base/checked_math.h"
 #include "plan/reindex.h"
@@ -21,28 +22,23 @@ LoopProblem::LoopProblem(const plan::KernelPlan& of, const plan::LoopKernel& loo
 
 namespace {
 
-// The points of a program, an invocation's neighbours along `inner`.
-struct Runs {
-  plan::ElementProgram program;
-  int inner = 0, width = 1;
-};
 // Where no whole number of fours lies along the innermost dimension (the three channels of a pixel), neighbours may be
-// those of all dimensions as one.
-Runs RunsOf(const LoopProblem& p, const LoopTuning& tuning) {
-  Runs out{p.program, p.inner, PointsAtOnce(p.program, p.inner, tuning)};
-  if (out.width > 1 || p.inner <= 0 || p.points % 4 != 0) return out;
-  Runs flat{plan::Flattened(p.program), 0, 1};
-  flat.width = PointsAtOnce(flat.program, 0, tuning);
-  return flat.width > 1 ? flat : out;
+// those of all dimensions as one: the program over that one, where it pays.
+std::optional<plan::ElementProgram> FlatProgram(const LoopProblem& p, const LoopTuning& tuning) {
+  if (p.inner <= 0 || p.points % 4 != 0 || PointsAtOnce(p.program, p.inner, tuning) > 1) return std::nullopt;
+  plan::ElementProgram flat = plan::Flattened(p.program);
+  if (PointsAtOnce(flat, 0, tuning) == 1) return std::nullopt;
+  return flat;
 }
 
 Result<EmittedProgram> EmitRuns(const LoopProblem& p) {
   const DeviceProfile& profile = p.target.profile;
   const LoopTuning& tuning = p.target.tuning.loop;
-  const Runs runs = RunsOf(p, tuning);
-  const plan::ElementProgram& program = runs.program;
+  const std::optional<plan::ElementProgram> flat = FlatProgram(p, tuning);
+  const plan::ElementProgram& program = flat ? *flat : p.program;
+  const int inner = flat ? 0 : p.inner;
   const int rank = static_cast<int>(program.space.dims().size());
-  const int width = runs.width;
+  const int width = PointsAtOnce(program, inner, tuning);
 
   const uint32_t local = WorkgroupSize(profile, std::max(tuning.local, profile.limits.subgroup_size));
   const int64_t items = p.points / width;  // width divides the innermost extent
@@ -62,9 +58,9 @@ Result<EmittedProgram> EmitRuns(const LoopProblem& p) {
   const bool exact = items % chunk == 0 && grid.exact;
   const Value first = b.Add(b.Mul(GroupNumber(b, grid), b.U32(static_cast<uint32_t>(chunk))), b.LocalIndex());
   auto item = [&](Value number) {
-    ProgramLowering lowering(b, w.buffers, program, runs.inner, width);
-    for (int d = runs.inner + 1; d < rank; ++d) lowering.SetIter(d, b.U32(0));
-    lowering.SetLinear(b.Mul(number, b.U32(static_cast<uint32_t>(width))), 0, runs.inner + 1);
+    ProgramLowering lowering(b, w.buffers, program, inner, width);
+    for (int d = inner + 1; d < rank; ++d) lowering.SetIter(d, b.U32(0));
+    lowering.SetLinear(b.Mul(number, b.U32(static_cast<uint32_t>(width))), 0, inner + 1);
     lowering.EmitStores();
   };
   auto guarded = [&](Value number) { ForItem(b, exact, number, items, [&] { item(number); }); };

@@ -116,12 +116,8 @@ class LoopNest {
   }
   void ChooseCopies() {
     for (std::size_t i = 0; i < slices_.size(); ++i)
-      for (std::size_t j = 0; j < slices_.size(); ++j) {
-        const bool same =
-            slices_[i].allocation == slices_[j].allocation ||
-            plan_.allocations[static_cast<std::size_t>(slices_[i].allocation)].kind != plan::Allocation::Kind::kArena;
-        if (i != j && same && ExtentOf(plan_, slices_[i]).Overlaps(ExtentOf(plan_, slices_[j]))) has_copies_[i] = false;
-      }
+      for (std::size_t j = 0; j < slices_.size(); ++j)
+        if (i != j && plan::ShareBytes(plan_, slices_[i], slices_[j])) has_copies_[i] = false;
   }
 
   // Looks at the steps of one turn and estimates the time that it takes.
@@ -337,9 +333,7 @@ class LoopNest {
     }
     Order(accesses);
     const auto renumber = [&](plan::ElementProgram& program) {
-      for (plan::Node& n : program.nodes)
-        if (n.op == plan::NodeOp::kLoad) n.buffer = BufferOf(launch.bindings[static_cast<std::size_t>(n.buffer)]);
-      for (plan::Store& s : program.stores) s.buffer = BufferOf(launch.bindings[static_cast<std::size_t>(s.buffer)]);
+      plan::RenumberBuffers(program, [&](int b) { return BufferOf(launch.bindings[static_cast<std::size_t>(b)]); });
     };
     if (const auto* loop = std::get_if<plan::LoopKernel>(&kernel.body)) {
       plan::ElementProgram program = loop->program;

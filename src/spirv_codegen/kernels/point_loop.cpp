@@ -28,13 +28,13 @@ class PointLoopWriter {
       : loop_(program.loop), program_(program), step_(step), profile_(profile), tuning_(tuning) {
     for (const PointLoop::Memory& m : loop_.memory)
       merged_.bindings.push_back({m.storage, m.element_count, true, m.written_in_place || IsWritten(m)});
+    for (const PointLoop::Cell& c : loop_.cells) writes_scalars_ = writes_scalars_ || (c.written && c.stride == 0);
   }
 
   Result<EmittedLoop> Emit() {
-    KRAFLA_TRY(Check(program_.condition.get()));
-    KRAFLA_TRY(Check(program_.body.get()));
     KRAFLA_TRY(CheckSizes(merged_, profile_));
-    KRAFLA_ASSIGN(const double operations, OperationsOfTurn());
+    KRAFLA_TRY(Look(program_.condition.get(), 1));
+    KRAFLA_TRY(Look(program_.body.get(), 1));
     const uint32_t wanted = std::max(tuning_.loop.local, profile_.limits.subgroup_size);
     const auto local = static_cast<uint32_t>(std::min<int64_t>(WorkgroupSize(profile_, wanted), loop_.points));
     together_ = std::min(MostTogether(), CeilDiv(loop_.points, int64_t{local}));
@@ -48,7 +48,7 @@ class PointLoopWriter {
     const int64_t at_once = std::max<int64_t>(tuning_.loop_nest.points_at_once, profile_.limits.subgroup_size);
     const auto turn_ns = [&](int64_t points) {
       const auto rounds = static_cast<double>(CeilDiv(points, at_once));
-      return 20 + tuning_.loop_nest.point_ns + rounds * tuning_.loop_nest.operation_ns * operations;
+      return 20 + tuning_.loop_nest.point_ns + rounds * tuning_.loop_nest.operation_ns * operations_;
     };
     if (turn_ns(loop_.points) > kLoopLaunchNs) return Unimplemented("A turn of the loop takes too long.");
     EmittedLoop out;
@@ -60,7 +60,7 @@ class PointLoopWriter {
       return {};
     };
     KRAFLA_TRY(add(is_one_group ? Scalars::kWritten : Scalars::kComputed, local, grid, loop_.points));
-    if (!is_one_group && WritesScalars()) KRAFLA_TRY(add(Scalars::kAlone, 1, Grid{}, 1));
+    if (!is_one_group && writes_scalars_) KRAFLA_TRY(add(Scalars::kAlone, 1, Grid{}, 1));
     out.most_turns =
         std::clamp<int64_t>(static_cast<int64_t>(kLoopLaunchNs / turn_ns(loop_.points)), 1, int64_t{1} << 30);
     return out;
@@ -73,55 +73,28 @@ class PointLoopWriter {
   bool IsWritten(const PointLoop::Memory& m) const {
     return std::ranges::any_of(loop_.cells, [&](const PointLoop::Cell& c) { return c.written && &MemoryOf(c) == &m; });
   }
-  bool WritesScalars() const {
-    return std::ranges::any_of(loop_.cells, [](const PointLoop::Cell& c) { return c.written && c.stride == 0; }) ||
-           StoresScalarsInPlace(program_.body.get()) || StoresScalarsInPlace(program_.condition.get());
-  }
   bool IsInPlace(int buffer) const { return buffer < std::ssize(loop_.memory); }
 
   // ---- Looking
 
-  using Visit = std::function<Result<>(const PointLoop::Compute&, double turns)>;
-  static Result<> ForEach(const PointSteps* list, double turns, const Visit& visit) {
+  // Looks at the steps of a list that is run `turns` times in a turn.
+  Result<> Look(const PointSteps* list, double turns) {
     if (list == nullptr) return {};
     for (const auto& step : list->steps) {
       if (const auto* compute = std::get_if<PointLoop::Compute>(&step)) {
-        KRAFLA_TRY(visit(*compute, turns));
+        KRAFLA_TRY(CheckProgram(compute->program, profile_));
+        nodes_ += std::ssize(compute->program.nodes);
+        operations_ += turns * OperationsOf(compute->program);
+        for (const plan::Store& s : compute->program.stores)
+          writes_scalars_ = writes_scalars_ || (compute->is_scalar && IsInPlace(s.buffer));
       } else if (const auto* inner = std::get_if<plan::PointWhile>(&step)) {
-        KRAFLA_TRY(ForEach(inner->body.get(), turns * static_cast<double>(*inner->trip_count), visit));
+        KRAFLA_TRY(Look(inner->body.get(), turns * static_cast<double>(*inner->trip_count)));
       } else {
-        for (const auto& b : std::get<plan::PointConditional>(step).branches)
-          KRAFLA_TRY(ForEach(b.get(), turns, visit));
+        for (const auto& b : std::get<plan::PointConditional>(step).branches) KRAFLA_TRY(Look(b.get(), turns));
       }
     }
     return {};
   }
-  Result<> Check(const PointSteps* list) {
-    return ForEach(list, 1, [&](const PointLoop::Compute& c, double) {
-      nodes_ += std::ssize(c.program.nodes);
-      return CheckProgram(c.program, profile_);
-    });
-  }
-  bool StoresScalarsInPlace(const PointSteps* list) const {
-    bool found = false;
-    (void)ForEach(list, 1, [&](const PointLoop::Compute& c, double) -> Result<> {
-      if (c.is_scalar)
-        for (const plan::Store& s : c.program.stores) found = found || IsInPlace(s.buffer);
-      return {};
-    });
-    return found;
-  }
-  Result<double> OperationsOfTurn() const {
-    double out = 0;
-    const auto add = [&](const PointLoop::Compute& c, double turns) -> Result<> {
-      out += turns * OperationsOf(c.program);
-      return {};
-    };
-    KRAFLA_TRY(ForEach(program_.condition.get(), 1, add));
-    KRAFLA_TRY(ForEach(program_.body.get(), 1, add));
-    return out;
-  }
-
   // As many points as the registers have room for.
   int64_t MostTogether() const {
     constexpr int64_t kMostCells = 32, kMostNodes = 1000;
@@ -160,7 +133,7 @@ class PointLoopWriter {
     for (const Point& point : points_)
       for (int c = 0; c < std::ssize(loop_.cells); ++c)
         if (IsKept(CellAt(c), point)) w.buffers.KeepValue(point.first_cell + c, Load(CellAt(c), point));
-    if (scalars == Scalars::kWritten && local > 1 && WritesScalars()) b.WorkgroupBarrier();
+    if (scalars == Scalars::kWritten && local > 1 && writes_scalars_) b.WorkgroupBarrier();
     EmitTurns(most);
     for (const Point& point : points_) StoreCells(point);
     return w.Finish({local, 1, 1}, scalars == Scalars::kAlone ? "while.scalars" : "while.points");
@@ -224,13 +197,10 @@ class PointLoopWriter {
     StoreWhere(scalars_ == Scalars::kWritten ? IsFirst() : Value{}, [&] { lowering.EmitStores(); });
   }
   void EmitCompute(plan::ElementProgram program, const Point& point) {
-    const auto own = [&](int& buffer) {
+    plan::RenumberBuffers(program, [&](int buffer) {
       const auto cell = buffer - static_cast<int>(std::ssize(loop_.memory));
-      if (cell >= 0 && CellAt(cell).stride != 0) buffer = point.first_cell + cell;
-    };
-    for (plan::Node& n : program.nodes)
-      if (n.op == plan::NodeOp::kLoad) own(n.buffer);
-    for (plan::Store& s : program.stores) own(s.buffer);
+      return cell >= 0 && CellAt(cell).stride != 0 ? point.first_cell + cell : buffer;
+    });
     ProgramLowering lowering(w_->b, w_->buffers, program);
     lowering.SetLinear(point.number, 0, static_cast<int>(program.space.dims().size()));
     StoreWhere(point.is_there, [&] { lowering.EmitStores(); });
@@ -265,7 +235,9 @@ class PointLoopWriter {
   const Tuning& tuning_;
   plan::KernelPlan merged_;  // its bindings are the memory and the cells
   KernelWriter* w_ = nullptr;
-  int64_t nodes_ = 0;     // of the steps of a turn
+  int64_t nodes_ = 0;  // of the steps of a turn
+  double operations_ = 0;
+  bool writes_scalars_ = false;
   int64_t together_ = 1;  // points of an invocation
   Scalars scalars_ = Scalars::kWritten;
   std::vector<Point> points_;
