@@ -19,4 +19,17 @@ inline Dims FreeDims(int64_t rank, std::span<const int64_t> contracting, std::sp
   return out;
 }
 
+// Result dimension i of a transpose is operand dimension permutation[i].
+inline Dims Permuted(std::span<const int64_t> dims, std::span<const int64_t> permutation) {
+  Dims out;
+  for (int64_t d : permutation) out.push_back(dims[static_cast<std::size_t>(d)]);
+  return out;
+}
+inline Dims Inverse(std::span<const int64_t> permutation) {
+  Dims out(permutation.size(), 0);
+  for (std::size_t d = 0; d < permutation.size(); ++d)
+    out[static_cast<std::size_t>(permutation[d])] = static_cast<int64_t>(d);
+  return out;
+}
+
 }  // namespace krafla

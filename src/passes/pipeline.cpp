@@ -20,6 +20,8 @@ constexpr std::array kPasses = {
     PassInfo{"batch_norm_expander", "expands batch normalisation to arithmetic and reductions", BatchNormExpander},
     PassInfo{"bitcast_expander", "turns bitcasts into reshapes and transposes; drops layouts", BitcastExpander},
     PassInfo{"call_inliner", "inlines called computations", CallInliner},
+    PassInfo{"channels_last", "moves the channels of pictures behind their positions, where that moves less",
+             ChannelsLast},
     PassInfo{"collective_simplifier", "removes collectives of one device", CollectiveSimplifier},
     PassInfo{"complex_expander", "turns sorts of complex numbers into those of their parts", ComplexExpander},
     PassInfo{"conditional_simplifier", "inlines known branches; turns small branches into selects",
@@ -141,6 +143,10 @@ constexpr auto kRepeated = std::to_array<std::string_view>({
 });
 // Once more, in this order.
 constexpr auto kLast = std::to_array<std::string_view>({
+    // What carries arrays from one convolution to the next is as plain as it gets; the next two fold the transposes.
+    "channels_last",
+    "constant_folding",
+    "movement_simplifier",
     // After the state of loops is as small as it gets, as this adds to it.
     "while_invariant_motion",
     // Transposes have met and merged before they disappear into dots.

@@ -84,13 +84,6 @@ int64_t DimensionAfterReshape(const Dims& from, const Dims& to, int64_t dimensio
   return -1;
 }
 
-Dims Inverse(const Dims& permutation) {
-  Dims out(permutation.size(), 0);
-  for (std::size_t i = 0; i < permutation.size(); ++i)
-    out[static_cast<std::size_t>(permutation[i])] = static_cast<int64_t>(i);
-  return out;
-}
-
 Instruction* SimplifyMovement(Instruction* i) {
   if (!i->shape().IsArray()) {
     if (i->opcode() == Opcode::kReduce) return SimplifyReduce(i);
