@@ -156,6 +156,28 @@ TEST(AlgebraicSimplifier, ConversionsMergeOnlyWhereNothingRounds) {
   EXPECT_EQ(chain("f8e4m3fn", "bf16", "f32"), "convert f32[4](p0)");
 }
 
+// Bytes that quantised products want of the other kind are read as what they were.
+TEST(AlgebraicSimplifier, ZeroPointsOfTurnedBytes) {
+  const auto minus = [](std::string_view from, std::string_view to, std::string_view bit, std::string_view zero_point) {
+    return Format(
+        "x = {0}[4] parameter(0)\n s = {0}[] constant({2})\n c = {0}[4] broadcast(s), dimensions={{}}\n"
+        "t = {0}[4] xor(x, c)\n b = {1}[4] bitcast-convert(t)\n f = f32[4] convert(b)\n"
+        "z = f32[] constant({3})\n y = f32[4] broadcast(z), dimensions={{}}\n"
+        "ROOT r = f32[4] subtract(f, y)",
+        from, to, bit, zero_point);
+  };
+  EXPECT_EQ(Simplified(minus("u8", "s8", "128", "-128")), "convert f32[4](p0)");
+  EXPECT_EQ(Simplified(minus("u8", "s8", "128", "-3")),
+            "subtract f32[4](convert f32[4](p0), broadcast{} f32[4](f32[](125)))");
+  EXPECT_EQ(Simplified(minus("s8", "u8", "-128", "131")),
+            "subtract f32[4](convert f32[4](p0), broadcast{} f32[4](f32[](3)))");
+  for (const auto& [bit, zero_point] : {std::pair("64", "-128"), std::pair("128", "0.5")})
+    EXPECT_NE(Simplified(minus("u8", "s8", bit, zero_point)).find("xor"), std::string::npos);
+  for (const auto& [from, to, bit] : {std::tuple("u8", "s8", "128"), std::tuple("s8", "u8", "-128")})
+    for (const char* zero_point : {"-128", "128", "7", "-1000"})
+      EXPECT_TRUE(ExpectSame(Entry(minus(from, to, bit, zero_point)), {"algebraic_simplifier"}));
+}
+
 TEST(AlgebraicSimplifier, WorkMovesBeforeBroadcasts) {
   EXPECT_EQ(Simplified("x = f32[3] parameter(0)\n a = f32[4,3] broadcast(x), dimensions={1}\n"
                        "ROOT r = f32[4,3] rsqrt(a)"),

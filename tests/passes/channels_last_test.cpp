@@ -17,6 +17,8 @@ int MovesOf(const Module& module) {
                                                 [](const Instruction* i) { return !i->operand(0)->IsConstant(); }));
 }
 
+int SumsOf(const Module& module) { return static_cast<int>(Find(module, Opcode::kReduce).size()); }
+
 // Two convolutions with `between`, from "c" to "m", [2,6,8,8] to [2,CHANNELS,ROWS,COLUMNS], and the results after.
 std::string TwoConvolutions(std::string_view between, std::string_view channels, std::string_view result) {
   return Format(R"(HloModule m
@@ -96,6 +98,22 @@ TEST(ChannelsLast, CarriesWhatLiesBetweenConvolutions) {
     // The first picture stays, as its convolution takes it, and so does the result.
     const bool shuffles = chain.between.find("transpose") != std::string_view::npos;
     EXPECT_EQ(MovesOf(*module), shuffles ? 1 : 0);
+  }
+}
+
+// The channels of a group lie side by side then, and are summed last; not where each sum begins with something.
+TEST(ChannelsLast, SumsPositionsBeforeChannels) {
+  for (const auto& [init, sums] : {std::pair("zero", 2), std::pair("at", 1)}) {
+    const auto module =
+        ExpectSame(TwoConvolutions(Format("zero = s32[] constant(0)\n g = s32[2,2,3,8,8] reshape(c)\n"
+                                          " s = s32[2,2] reduce(g, {}), dimensions={{2,3,4}}, to_apply=add\n"
+                                          " b = s32[2,2,3,8,8] broadcast(s), dimensions={{0,1}}\n"
+                                          " d = s32[2,2,3,8,8] subtract(g, b)\n m = s32[2,6,8,8] reshape(d)",
+                                          init),
+                                   "6", "8,8"),
+                   {"channels_last", "dce"});
+    ASSERT_TRUE(module);
+    EXPECT_EQ(SumsOf(*module), sums);
   }
 }
 

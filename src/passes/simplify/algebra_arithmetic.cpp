@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <bit>
+#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -63,8 +65,32 @@ Instruction* SimplifyAdd(const Sides& s) {
   return Reassociate(s);
 }
 
+// A byte becomes one of the other kind with its highest bit turned over, which takes 128 from it or adds as much. As
+// quantised products want it so, and what else reads it subtracts a zero point: from the byte that it was, then. Floats
+// of 32 bits hold all of these numbers.
+Instruction* SubtractFromTurnedByte(const Sides& s) {
+  if (s.type != ElementType::kF32 || s.cy == nullptr || s.x->opcode() != Opcode::kConvert) return nullptr;
+  const Instruction* byte = s.x->operand(0);
+  if (byte->opcode() != Opcode::kBitcastConvert || byte->operand(0)->opcode() != Opcode::kXor) return nullptr;
+  const Instruction* turned = byte->operand(0);
+  const ElementType from = turned->shape().element_type(), to = byte->shape().element_type();
+  const bool is_less = from == ElementType::kU8 && to == ElementType::kS8;
+  if (!is_less && !(from == ElementType::kS8 && to == ElementType::kU8)) return nullptr;
+  const Literal* bit = SplatOf(turned->operand(1));
+  if (bit == nullptr || (ScalarBits(*bit) & 0xff) != 0x80) return nullptr;
+  const float zero_point = std::bit_cast<float>(static_cast<uint32_t>(ScalarBits(*s.cy)));
+  if (!(std::fabs(zero_point) <= 1024) || std::trunc(zero_point) != zero_point) return nullptr;
+  Rewriter rewrite(*s.i);
+  const float rest = zero_point + (is_less ? 128.0f : -128.0f) + 0.0f;
+  Instruction* plain = rewrite.Convert(turned->operand(0), s.type);
+  return rewrite.Binary(
+      Opcode::kSubtract, plain,
+      rewrite.Splat(ScalarFromBits(ElementType::kF32, std::bit_cast<uint32_t>(rest)), s.i->shape().dims()));
+}
+
 Instruction* SimplifySubtract(const Sides& s) {
   Rewriter rewrite(*s.i);
+  if (Instruction* with = SubtractFromTurnedByte(s)) return with;
   if (IsNegation(s.y)) return rewrite.Binary(Opcode::kAdd, s.x, s.y->operand(0));
   if (!IsComplex(s.type) && Is(s.cy, IsPositiveZero)) return s.x;
   if (IsIntegral(s.type)) {
