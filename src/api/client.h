@@ -258,8 +258,6 @@ struct CompileTarget {
   std::string_view name;
   // Its kernels take convolutions with a dilated base as they are; else a pass expands them.
   bool takes_dilated_convolutions = false;
-  // Its convolutions copy arrays whose channels lie before their positions.
-  bool wants_channels_last = false;
   // A custom call may be a kernel in SPIR-V.
   bool runs_spirv = false;
   // Its dots compute operands where they read them (plan::DotKernel).

@@ -44,7 +44,6 @@ PassOptions PassOptionsFor(const CompileOptions& options, const CompileTarget& t
     out.fold_module_work_limit = int64_t{1} << 32;
   }
   if (target.takes_dilated_convolutions) out.disabled.insert("dilated_convolution_expander");
-  if (!target.wants_channels_last) out.disabled.insert("channels_last");
   return out;
 }
 

@@ -18,7 +18,6 @@ bool TakesAttentionOnCpu(const plan::KernelPlan& kernel, const DeviceProfile* pr
 inline constexpr CompileTarget kCpuTarget{
     .name = "cpu",
     .takes_dilated_convolutions = true,
-    .wants_channels_last = true,
     .computes_operands = true,
     .runs_row_groups = true,
     .packs_elements = true,

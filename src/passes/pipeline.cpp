@@ -118,8 +118,6 @@ constexpr auto kFirst = std::to_array<std::string_view>({
     "ragged_dot_expander",
     "scaled_dot_expander",
     "scan_recognizer",
-    // Cumulative ones are scans by now.
-    "window_merger",
     // While the computations of scans are as they were written.
     "scan_expander",
 });
@@ -143,8 +141,11 @@ constexpr auto kRepeated = std::to_array<std::string_view>({
 });
 // Once more, in this order.
 constexpr auto kLast = std::to_array<std::string_view>({
-    // What carries arrays from one convolution to the next is as plain as it gets; the next two fold the transposes.
+    // What carries arrays from one convolution to the next is as plain as it gets; the two behind the next fold the
+    // transposes.
     "channels_last",
+    // Knows which dimensions lie side by side; cumulative windows are scans.
+    "window_merger",
     "constant_folding",
     "movement_simplifier",
     // After the state of loops is as small as it gets, as this adds to it.
