@@ -258,6 +258,8 @@ struct CompileTarget {
   std::string_view name;
   // Its kernels take convolutions with a dilated base as they are; else a pass expands them.
   bool takes_dilated_convolutions = false;
+  // Columns of an array are reduced faster than short runs that lie apart, by more than another launch costs.
+  bool reduces_columns_faster = false;
   // A custom call may be a kernel in SPIR-V.
   bool runs_spirv = false;
   // Its dots compute operands where they read them (plan::DotKernel).

@@ -44,6 +44,7 @@ PassOptions PassOptionsFor(const CompileOptions& options, const CompileTarget& t
     out.fold_module_work_limit = int64_t{1} << 32;
   }
   if (target.takes_dilated_convolutions) out.disabled.insert("dilated_convolution_expander");
+  if (!target.reduces_columns_faster) out.disabled.insert("interleaved_reduction_expander");
   return out;
 }
 

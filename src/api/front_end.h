@@ -18,6 +18,7 @@ bool TakesAttentionOnCpu(const plan::KernelPlan& kernel, const DeviceProfile* pr
 inline constexpr CompileTarget kCpuTarget{
     .name = "cpu",
     .takes_dilated_convolutions = true,
+    .reduces_columns_faster = true,
     .computes_operands = true,
     .runs_row_groups = true,
     .packs_elements = true,

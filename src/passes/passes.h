@@ -29,6 +29,7 @@ KRAFLA_PASS(DilatedConvolutionExpander);
 KRAFLA_PASS(DilatedWindowExpander);
 KRAFLA_PASS(DotCanonicalizer);
 KRAFLA_PASS(DynamicPadder);
+KRAFLA_PASS(InterleavedReductionExpander);
 KRAFLA_PASS(MapInliner);
 KRAFLA_PASS(MovementSimplifier);
 KRAFLA_PASS(PackedState);

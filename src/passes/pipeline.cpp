@@ -44,6 +44,9 @@ constexpr std::array kPasses = {
              DilatedWindowExpander},
     PassInfo{"dot_canonicalizer", "moves transposes around dots into their dimension numbers", DotCanonicalizer},
     PassInfo{"dynamic_padder", "makes dynamic dimensions static and their sizes scalars in the graph", DynamicPadder},
+    PassInfo{"interleaved_reduction_expander",
+             "reduces short runs of elements last that lie between those of other results",
+             InterleavedReductionExpander},
     PassInfo{"map_inliner", "turns map into elementwise instructions", MapInliner},
     PassInfo{"movement_simplifier", "collapses reshapes, broadcasts, transposes, slices, pads and concatenations",
              MovementSimplifier},
@@ -146,6 +149,7 @@ constexpr auto kLast = std::to_array<std::string_view>({
     "channels_last",
     // Knows which dimensions lie side by side; cumulative windows are scans.
     "window_merger",
+    "interleaved_reduction_expander",
     "constant_folding",
     "movement_simplifier",
     // After the state of loops is as small as it gets, as this adds to it.

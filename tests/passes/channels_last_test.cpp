@@ -102,7 +102,7 @@ TEST(ChannelsLast, CarriesWhatLiesBetweenConvolutions) {
 }
 
 // The channels of a group lie side by side then, and are summed last; not where each sum begins with something.
-TEST(ChannelsLast, SumsPositionsBeforeChannels) {
+TEST(InterleavedReductionExpander, SumsOfGroups) {
   for (const auto& [init, sums] : {std::pair("zero", 2), std::pair("at", 1)}) {
     const auto module =
         ExpectSame(TwoConvolutions(Format("zero = s32[] constant(0)\n g = s32[2,2,3,8,8] reshape(c)\n"
@@ -111,10 +111,34 @@ TEST(ChannelsLast, SumsPositionsBeforeChannels) {
                                           " d = s32[2,2,3,8,8] subtract(g, b)\n m = s32[2,6,8,8] reshape(d)",
                                           init),
                                    "6", "8,8"),
-                   {"channels_last", "dce"});
+                   {"channels_last", "interleaved_reduction_expander", "dce"});
     ASSERT_TRUE(module);
     EXPECT_EQ(SumsOf(*module), sums);
   }
+}
+
+TEST(InterleavedReductionExpander, Runs) {
+  const auto reduces = [](std::string_view type, std::string_view dims, std::string_view result, std::string_view over,
+                          std::string_view op, std::string_view init) {
+    const auto module = ExpectSame(
+        Format("HloModule m\nop {{ a = {0}[] parameter(0)\n b = {0}[] parameter(1)\n ROOT r = {0}[] {4}(a, b) }}\n"
+               "ENTRY main {{ x = {0}[{1}] parameter(0)\n z = {0}[] constant({5})\n"
+               " ROOT r = {0}[{2}] reduce(x, z), dimensions={{{3}}}, to_apply=op }}",
+               type, dims, result, over, op, init),
+        {"interleaved_reduction_expander"});
+    return module ? SumsOf(*module) : 0;
+  };
+  EXPECT_EQ(reduces("f32", "2,4,5,3,4", "2,3", "1,2,4", "add", "0"), 2);
+  EXPECT_EQ(reduces("f32", "2,20,3,2,2", "2,3", "1,3,4", "add", "0"), 2);
+  EXPECT_EQ(reduces("f32", "20,3,4", "3", "0,2", "maximum", "-inf"), 2);
+  EXPECT_EQ(reduces("f16", "20,3,4", "3", "0,2", "maximum", "-inf"), 2);
+  EXPECT_EQ(reduces("s8", "20,3,4,1", "3", "0,2,3", "minimum", "127"), 2);
+  EXPECT_EQ(reduces("bf16", "20,3,4", "3", "0,2", "add", "0"), 1);  // what lies between would be rounded
+  EXPECT_EQ(reduces("f32", "20,3,4", "3", "0,2", "add", "1"), 1);
+  EXPECT_EQ(reduces("f32", "20,1,4", "1", "0,2", "add", "0"), 1);  // one run
+  EXPECT_EQ(reduces("f32", "3,20,4", "3", "1,2", "add", "0"), 1);
+  EXPECT_EQ(reduces("f32", "4,3,4", "3", "0,2", "add", "0"), 1);    // few
+  EXPECT_EQ(reduces("f32", "20,3,65", "3", "0,2", "add", "0"), 1);  // long ones
 }
 
 TEST(ChannelsLast, LeavesWhatNeedsTheChannelsInFront) {

@@ -13,7 +13,6 @@
 #include "passes/layout/channel_order.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
-#include "passes/simplify/scalar_facts.h"
 
 namespace krafla {
 
@@ -42,20 +41,10 @@ bool LiesAlike(const Shape& shape, int64_t channels) {
   return first == 1 || second == 1;
 }
 
-// Whether a reduction may be one of reductions, as far as what it begins with goes.
-bool BeginsWithNothing(const Instruction& reduce) {
-  const Instruction* init = reduce.operand(1);
-  const std::optional<Literal> identity = IdentityOf(*reduce.called(0), reduce.shape().element_type());
-  if (!init->IsConstant() || !identity) return false;
-  const uint64_t bits = ScalarBits(init->literal());
-  return bits == ScalarBits(*identity) || (reduce.called(0)->root()->opcode() == Opcode::kAdd && bits == 0);
-}
-
-// Of `moved`, what `x` is with its channels at the end, over some dimensions of x. Dimensions that are left stay in
-// their order.
-Instruction* ReduceOver(const Instruction& reduce, Instruction* moved, std::span<const int64_t> to_end,
-                        std::span<const int64_t> reduced, Dims& kept) {
-  Dims dimensions, sizes;
+Instruction* ReduceAtTheEnd(const Instruction& reduce, Instruction* moved, int64_t channels) {
+  const Dims to_end = ChannelsToTheEnd(moved->shape().rank(), channels);
+  const Dims& reduced = reduce.attr<DimensionsAttributes>().dimensions;
+  Dims dimensions, kept, sizes;  // `kept`: which dimension each of the new result is
   for (std::size_t d = 0; d < to_end.size(); ++d) {
     if (Contains(reduced, to_end[d])) {
       dimensions.push_back(static_cast<int64_t>(d));
@@ -64,29 +53,13 @@ Instruction* ReduceOver(const Instruction& reduce, Instruction* moved, std::span
     kept.push_back(to_end[d]);
     sizes.push_back(moved->shape().dim(static_cast<int64_t>(d)));
   }
-  if (dimensions.empty()) return moved;
-  return Rewriter(reduce).Add(Opcode::kReduce, ArrayShape(reduce.shape().element_type(), sizes),
-                              {moved, reduce.operand(1)}, DimensionsAttributes{dimensions}, {reduce.called(0)});
-}
-
-Instruction* ReduceAtTheEnd(const Instruction& reduce, Instruction* moved, int64_t channels) {
-  const Dims to_end = ChannelsToTheEnd(moved->shape().rank(), channels);
-  Dims positions, others;
-  for (int64_t d : reduce.attr<DimensionsAttributes>().dimensions) (d > channels ? positions : others).push_back(d);
-  // The channels of a group are a few numbers side by side: they are summed when all positions have been, whose sums
-  // are vectors of channels.
-  const bool has_groups = std::ranges::any_of(others, [](int64_t d) { return d != 0; });
-  if (positions.empty() || !has_groups || !BeginsWithNothing(reduce)) {
-    positions.append(others.begin(), others.end());
-    others = {};
-  }
-  Dims after_positions, kept;  // which dimensions of x are left
-  Instruction* out = ReduceOver(reduce, moved, to_end, positions, after_positions);
-  out = ReduceOver(reduce, out, after_positions, others, kept);
   Dims order(kept.size(), 0);
   for (std::size_t d = 0; d < kept.size(); ++d) order[d] = static_cast<int64_t>(d);
   std::ranges::sort(order, {}, [&](int64_t d) { return kept[At(d)]; });
-  return Rewriter(reduce).Transpose(out, order);
+  Rewriter rewrite(reduce);
+  Instruction* out = rewrite.Add(Opcode::kReduce, ArrayShape(reduce.shape().element_type(), sizes),
+                                 {moved, reduce.operand(1)}, DimensionsAttributes{dimensions}, {reduce.called(0)});
+  return rewrite.Transpose(out, order);
 }
 
 class ChannelsLastOf {
