@@ -38,4 +38,19 @@ inline constexpr std::string_view kPosition = R"(
   lows = f32[H,G,T,S] broadcast(low), dimensions={}
   x = f32[H,G,T,S] select(keeps, w, lows))";
 
+// The last 200 columns up to pos.
+inline constexpr std::string_view kPositionWindow = R"(
+  column = s32[S] iota(), iota_dimension=0
+  positions = s32[S] broadcast(pos), dimensions={}
+  past = pred[S] compare(column, positions), direction=LE
+  width = s32[] constant(200)
+  first = s32[] subtract(pos, width)
+  firsts = s32[S] broadcast(first), dimensions={}
+  near = pred[S] compare(column, firsts), direction=GT
+  keep = pred[S] and(past, near)
+  keeps = pred[H,G,T,S] broadcast(keep), dimensions={3}
+  low = f32[] constant(-inf)
+  lows = f32[H,G,T,S] broadcast(low), dimensions={}
+  x = f32[H,G,T,S] select(keeps, w, lows))";
+
 }  // namespace krafla::testing

@@ -51,6 +51,9 @@ double Window(double s, int64_t row, int64_t column, int64_t) {
 double UpToPosition(double s, int64_t, int64_t column, int64_t position) {
   return column <= position ? s : -std::numeric_limits<float>::max();
 }
+double WindowUpToPosition(double s, int64_t, int64_t column, int64_t position) {
+  return column <= position && column > position - 200 ? s : -std::numeric_limits<double>::infinity();
+}
 double SoftCapAndSlope(double s, int64_t row, int64_t column, int64_t) {
   return 2 * std::tanh(s / 2) + 0.125 * static_cast<double>(column - row);
 }
@@ -67,6 +70,8 @@ const std::vector<AttentionForm>& AttentionForms() {
       {"up to a position", {1, 96, 2, 7, 16}, std::string(kPosition), UpToPosition},
       {"soft cap and slope", {24, 40, 2, 2, 12}, std::string(kSoftCapAndSlope), SoftCapAndSlope},
       {"one row, many columns", {1, 902, 2, 7, 64}, std::string(kPosition), UpToPosition},
+      {"window up to a position", {1, 1300, 2, 3, 64}, std::string(kPositionWindow), WindowUpToPosition},
+      {"infinities behind a position", {1, 700, 1, 7, 64}, std::string(kPosition), UpToPosition, true},
       {"few rows, odd sizes", {3, 301, 5, 1, 11}, std::string(kSoftCapAndSlope), SoftCapAndSlope},
       {"one row, chains of columns", {1, 8300, 1, 1, 4}, std::string(kPosition), UpToPosition},
   };
@@ -179,12 +184,16 @@ TEST_P(AttentionTest, IsThatOfDoubles) {
 
 // A position in front of all columns leaves none of them, and then all count alike; one behind them leaves all.
 TEST_P(AttentionTest, AnyPosition) {
-  for (const AttentionForm& form : AttentionForms()) {
-    if (form.name != "up to a position") continue;
-    for (int64_t position :
-         {int64_t{-1}, int64_t{0}, int64_t{3}, int64_t{94}, int64_t{1000}, int64_t{std::numeric_limits<int32_t>::max()},
-          int64_t{std::numeric_limits<int32_t>::min()}})
-      Check(form, position);
+  const auto check = [&](std::string_view name, std::initializer_list<int32_t> positions) {
+    const auto form = std::ranges::find(AttentionForms(), name, &AttentionForm::name);
+    for (const int32_t position : positions) Check(*form, position);
+  };
+  constexpr auto kLeast = std::numeric_limits<int32_t>::min(), kMost = std::numeric_limits<int32_t>::max();
+  for (const bool as_gpus : {false, true}) {
+    if (as_gpus) options_.disabled.insert("host_cores");
+    check("up to a position", {-1, 0, 3, 94, 1000, kMost, kLeast});
+    check("one row, many columns", {-1, 0, 127, 128, 500, 640, 900, kMost});
+    check("window up to a position", {-1, 0, 199, 200, 511, 512, 711, 712, 1000, 1299, 1498, 1500});
   }
 }
 

@@ -46,7 +46,7 @@ Result<EmittedDispatch> EmitAttentionRows(KernelWriter& w, const plan::Attention
                                           const AttentionPrograms& programs, const Target& target);
 
 // attention.group: a workgroup of `lanes` invocations takes a row. `subgroup`: the size of subgroup that the kernel
-// counts on, 0 for none. All columns are gone through, those that a mask hides as well.
+// counts on, 0 for none.
 Result<EmittedDispatch> EmitAttentionGroup(KernelWriter& w, const plan::AttentionKernel& kernel,
                                            const AttentionPrograms& programs, const Target& target, uint32_t lanes,
                                            uint32_t subgroup);
