@@ -26,6 +26,7 @@ struct AttentionForm {
   // The same of one score.
   std::function<double(double score, int64_t row, int64_t column, int64_t position)> score;
   bool hides_infinities = false;  // columns from 3/4 on hold infinities in v
+  bool divides_behind = false;    // the product, instead of its operand
 };
 
 constexpr std::string_view kSoftCapAndSlope = R"(
@@ -43,6 +44,15 @@ constexpr std::string_view kSoftCapAndSlope = R"(
   bias = f32[T,S] multiply(slope, tenths)
   biases = f32[H,G,T,S] broadcast(bias), dimensions={2,3}
   x = f32[H,G,T,S] add(capped, biases))";
+
+constexpr std::string_view kDivides = R"(
+  sb = f32[H,G,T,S] broadcast(s), dimensions={0,1,2}
+  p = f32[H,G,T,S] divide(e, sb)
+  o = f32[H,G,T,D] dot(p, v), lhs_batch_dims={0}, lhs_contracting_dims={3}, rhs_batch_dims={1}, rhs_contracting_dims={0})";
+constexpr std::string_view kDividesBehind = R"(
+  n = f32[H,G,T,D] dot(e, v), lhs_batch_dims={0}, lhs_contracting_dims={3}, rhs_batch_dims={1}, rhs_contracting_dims={0}
+  sb = f32[H,G,T,D] broadcast(s), dimensions={0,1,2}
+  o = f32[H,G,T,D] divide(n, sb))";
 
 double Causal(double s, int64_t row, int64_t column, int64_t) { return row >= column ? s : -1e30; }
 double Window(double s, int64_t row, int64_t column, int64_t) {
@@ -73,6 +83,9 @@ const std::vector<AttentionForm>& AttentionForms() {
       {"window up to a position", {1, 1300, 2, 3, 64}, std::string(kPositionWindow), WindowUpToPosition},
       {"infinities behind a position", {1, 700, 1, 7, 64}, std::string(kPosition), UpToPosition, true},
       {"few rows, odd sizes", {3, 301, 5, 1, 11}, std::string(kSoftCapAndSlope), SoftCapAndSlope},
+      {"causal, divided behind", {40, 64, 2, 3, 16}, std::string(kCausal), Causal, false, true},
+      {"one row, divided behind", {1, 902, 2, 7, 64}, std::string(kPosition), UpToPosition, false, true},
+      {"few rows, divided behind", {3, 301, 5, 1, 11}, std::string(kSoftCapAndSlope), SoftCapAndSlope, false, true},
       {"one row, chains of columns", {1, 8300, 1, 1, 4}, std::string(kPosition), UpToPosition},
   };
   return *forms;
@@ -116,12 +129,10 @@ ENTRY main {{
   y = f32[H,G,T,S] subtract(x, mb)
   e = f32[H,G,T,S] exponential(y)
   s = f32[H,G,T] reduce(e, zero), dimensions={{3}}, to_apply=add
-  sb = f32[H,G,T,S] broadcast(s), dimensions={{0,1,2}}
-  p = f32[H,G,T,S] divide(e, sb)
-  o = f32[H,G,T,D] dot(p, v), lhs_batch_dims={{0}}, lhs_contracting_dims={{3}}, rhs_batch_dims={{1}}, rhs_contracting_dims={{0}}
+  {}
   ROOT r = f32[T,H,G,D] transpose(o), dimensions={{2,0,1,3}}
 }})",
-                          form.scores),
+                          form.scores, form.divides_behind ? kDividesBehind : kDivides),
                    form.sizes);
 }
 
@@ -193,13 +204,14 @@ TEST_P(AttentionTest, AnyPosition) {
     if (as_gpus) options_.disabled.insert("host_cores");
     check("up to a position", {-1, 0, 3, 94, 1000, kMost, kLeast});
     check("one row, many columns", {-1, 0, 127, 128, 500, 640, 900, kMost});
+    check("one row, divided behind", {-1, 0, 300, 901});
     check("window up to a position", {-1, 0, 199, 200, 511, 512, 711, 712, 1000, 1299, 1498, 1500});
   }
 }
 
 // A step of decoding, on whatever device; on the CPU where it is work enough.
 TEST_P(AttentionTest, FewRowsAreOneKernel) {
-  for (std::string_view name : {"up to a position", "one row, many columns"}) {
+  for (std::string_view name : {"up to a position", "one row, many columns", "one row, divided behind"}) {
     if (name == "up to a position" && !client_->device().profile) continue;
     const auto form = std::ranges::find(AttentionForms(), name, &AttentionForm::name);
     options_.disabled.insert("host_cores");
@@ -216,11 +228,13 @@ TEST_P(AttentionTest, IsThatOfDoublesAsGpusHaveIt) {
 
 // What a mask hides is not read but where it matters: a row without any column that is left, and infinite values.
 TEST_P(AttentionTest, IsOneKernelWhereThatPays) {
-  auto executable = Compile(ModuleOf(AttentionForms()[3]));
-  ASSERT_NE(executable, nullptr);
   const DeviceDescription& device = client_->device();
   const bool is_wanted = (!device.profile || device.profile->is_cpu) && options_.disabled.count("fusion") == 0;
-  EXPECT_EQ(executable->report().launches == 1, is_wanted) << executable->report().launches << " launches";
+  for (std::string_view name : {"causal", "causal, divided behind"}) {
+    auto executable = Compile(ModuleOf(*std::ranges::find(AttentionForms(), name, &AttentionForm::name)));
+    ASSERT_NE(executable, nullptr);
+    EXPECT_EQ(executable->report().launches == 1, is_wanted) << executable->report().launches << " launches, " << name;
+  }
 }
 
 // Of each head in a block of its own, with what depends on the head's number: on the CPU the bits of three launches.

@@ -93,33 +93,68 @@ TEST(AttentionPlanTest, NotWhereADeviceDoesNotTakeIt) {
   EXPECT_NE(Says(log.row_groups[0]).find("not one kernel: the device"), std::string::npos) << Says(log.row_groups[0]);
 }
 
-// A sum that the product behind divides by is an array more between the kernels.
-TEST(AttentionPlanTest, SaysWhyADivisionBehindIsNotOneKernel) {
-  PlanLog log;
-  auto plan = PlanText(R"(HloModule behind
-max { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }
-add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
-ENTRY main {
+// Attention whose product is divided by the sum that its operand is not; `divisor` has an element a row, of what a row
+// stage makes of the sum `z`. `results`: more results than the quotient.
+std::string DividedBehind(std::string_view divisor, std::string_view results = "") {
+  return Format(R"(HloModule behind
+max {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }}
+add {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }}
+ENTRY main {{
   q = f32[2,16,8] parameter(0)
   k = f32[2,64,8] parameter(1)
   v = f32[2,64,8] parameter(2)
-  s = f32[2,16,64] dot(q, k), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={2}
+  s = f32[2,16,64] dot(q, k), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, rhs_contracting_dims={{2}}
+  row = s32[16,64] iota(), iota_dimension=0
+  column = s32[16,64] iota(), iota_dimension=1
+  keep = pred[16,64] compare(row, column), direction=GE
+  keeps = pred[2,16,64] broadcast(keep), dimensions={{1,2}}
   low = f32[] constant(-inf)
-  m = f32[2,16] reduce(s, low), dimensions={2}, to_apply=max
-  mb = f32[2,16,64] broadcast(m), dimensions={0,1}
-  t = f32[2,16,64] subtract(s, mb)
+  lows = f32[2,16,64] broadcast(low), dimensions={{}}
+  x = f32[2,16,64] select(keeps, s, lows)
+  m = f32[2,16] reduce(x, low), dimensions={{2}}, to_apply=max
+  mb = f32[2,16,64] broadcast(m), dimensions={{0,1}}
+  t = f32[2,16,64] subtract(x, mb)
   e = f32[2,16,64] exponential(t)
   zero = f32[] constant(0)
-  z = f32[2,16] reduce(e, zero), dimensions={2}, to_apply=add
-  o = f32[2,16,8] dot(e, v), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}
-  zb = f32[2,16,8] broadcast(z), dimensions={0,1}
-  ROOT r = f32[2,16,8] divide(o, zb)
-})",
-                       AttentionOptions(&log));
+  z = f32[2,16] reduce(e, zero), dimensions={{2}}, to_apply=add
+  o = f32[2,16,8] dot(e, v), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, rhs_contracting_dims={{1}}
+  {0}
+  zb = f32[2,16,8] broadcast(d), dimensions={{0,1}}
+  r = f32[2,16,8] divide(o, zb)
+  ROOT t2 = (f32[2,16,8]{1}) tuple(r{2})
+}})",
+                divisor, results.empty() ? "" : ", f32[2,16]", results);
+}
+
+// A sum that the product behind divides by is an array more between the kernels, with an element a row.
+TEST(AttentionPlanTest, DividesBehindTheProduct) {
+  PlanLog log;
+  auto plan = PlanText(DividedBehind("d = f32[2,16] copy(z)"), AttentionOptions(&log));
   ASSERT_TRUE(plan) << plan.error().ToString();
-  EXPECT_EQ(plan->kernels.size(), 3u);
+  const Result<> checked = CheckPlan(*plan);
+  EXPECT_TRUE(checked) << checked.error().ToString();
+  const AttentionKernel* attention = OnlyAttention(*plan);
+  ASSERT_NE(attention, nullptr) << Says(log.row_groups[0]);
+  EXPECT_EQ(plan->arena_size, 0);
+  EXPECT_TRUE(attention->limits.has_value());
+  const std::vector<KernelPlan> parts = PartsOfAttention(plan->kernels[0], *attention);
+  for (const KernelPlan& part : parts) {
+    ASSERT_EQ(part.bindings.size(), plan->kernels[0].bindings.size() + 3);
+    EXPECT_EQ(part.bindings.back().element_count, 32);
+  }
+}
+
+// A divisor of other rows, and one that somebody else reads too.
+TEST(AttentionPlanTest, SaysWhyADivisionBehindIsNotOneKernel) {
+  auto plan = PlanText(DividedBehind("d = f32[2,16] reverse(z), dimensions={1}"), AttentionOptions());
+  ASSERT_TRUE(plan) << plan.error().ToString();
+  EXPECT_EQ(OnlyAttention(*plan), nullptr);
+  PlanLog log;
+  plan = PlanText(DividedBehind("d = f32[2,16] copy(z)", ", z"), AttentionOptions(&log));
+  ASSERT_TRUE(plan) << plan.error().ToString();
+  EXPECT_EQ(OnlyAttention(*plan), nullptr);
   ASSERT_FALSE(log.row_groups.empty());
-  EXPECT_EQ(log.row_groups[0].not_one_kernel, NotOneKernel::kBetween) << Says(log.row_groups[0]);
+  EXPECT_EQ(log.row_groups[0].not_one_kernel, NotOneKernel::kOthers) << Says(log.row_groups[0]);
 }
 
 // Attention of few queries over a donated cache, `updated`, whose update stands behind the scores.

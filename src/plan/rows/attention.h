@@ -15,7 +15,7 @@ namespace krafla::plan {
 struct FusedAttention {
   KernelPlan kernel;
   std::vector<Slice> bindings;
-  int scores_array = 0, weights_array = 0;  // allocations that are no more
+  std::set<int> arrays;  // allocations that are no more
 };
 // The members `first`, `first` + 1 and `first` + 2 of the chain: a product, reductions and a product, or they are none.
 // `shrunk`: the arrays that only members touch.

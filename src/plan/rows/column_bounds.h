@@ -12,7 +12,10 @@
 
 namespace krafla::plan {
 
-// The array of `shrunk` that lies between two members and that no other one touches; nothing where there are several.
+// The arrays of `shrunk` that lie between two members and that no other one touches.
+std::vector<int> ArraysBetween(std::span<const RowChain::Member> members, const std::set<int>& shrunk, std::size_t from,
+                               std::size_t to);
+// The only one; nothing where there are several.
 std::optional<int> OnlyBetween(std::span<const RowChain::Member> members, const std::set<int>& shrunk, std::size_t from,
                                std::size_t to);
 

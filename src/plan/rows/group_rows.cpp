@@ -198,7 +198,7 @@ std::optional<std::size_t> ModulePlanner::MakeAttention(const Scope& scope, cons
   fused.bindings = std::move(made->bindings);
   fused.kernel = KernelNumber(std::move(made->kernel));
   out.steps.emplace_back(std::move(fused));
-  group.shrunk = {made->scores_array, made->weights_array};
+  group.shrunk = std::move(made->arrays);
   EndRowGroup(scope, group);
   logged.is_one_kernel = true;
   logged.saved_bytes = group.saved, logged.rows = logged.block_rows = group.chain.rows();

@@ -19,6 +19,16 @@ struct AttentionPrograms {
   std::vector<plan::ElementProgram> stages;  // of AttentionKernel::rows
   plan::NodeId score = plan::kNoNode;        // of the epilogue of the scores: what it stores
   plan::NodeId weight = plan::kNoNode;       // of the last stage: what it stores
+  // The epilogue of the product, whose params from 1 on are what row stages make for it, one of each of these.
+  struct OfRow {
+    std::size_t stage = 0;
+    plan::NodeId node = plan::kNoNode;
+  };
+  std::vector<OfRow> of_rows;
+  plan::ElementProgram product;
+
+ private:
+  void TakeRowsOut(const plan::AttentionKernel& kernel, int first_buffer);
 };
 
 // A sum of exp(x - h), where h is the same in all of a row and may be known after the sum: stage `sum` of the rows,

@@ -229,6 +229,14 @@ class AttentionGroup {
       if (stages[s].scope == ReduceStage::Scope::kRow) AtRow(programs_.stages[s]).EmitStores(is_first);
   }
 
+  // What the epilogue of the product reads of the row.
+  Values ForProduct() {
+    Values out;
+    for (const AttentionPrograms::OfRow& r : programs_.of_rows)
+      out.push_back(AtRow(programs_.stages[r.stage]).Node(r.node));
+    return out;
+  }
+
   // Lanes side by side have neighbouring columns of a slice of the keys; the slices' sums meet in shared memory.
   void EmitProduct() {
     const auto values =
@@ -263,7 +271,8 @@ class AttentionGroup {
     const Id partial = b_.SharedArray(Kind::kF32, width_, lanes_);
     b_.StoreShared(partial, b_.LocalIndex(), mine);
     b_.WorkgroupBarrier();
-    const Epilogue epilogue(w_, k_.product->epilogue, k_.product->accumulate_type, k_.product->result_type);
+    Epilogue epilogue(w_, programs_.product, k_.product->accumulate_type, k_.product->result_type);
+    epilogue.SetParams(ForProduct());
     b_.If(b_.Compare(Cmp::kEq, slice, U(0)), [&] {
       Value sum = mine;
       if (slices_ > 1)
