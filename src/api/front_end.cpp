@@ -177,6 +177,7 @@ Result<> FrontEnd::Optimize(std::span<const std::string> passes, const PassObser
 static Result<> SetRows(const DeviceProfile& profile, plan::PlanOptions& options) {
   KRAFLA_ASSIGN(const Tuning tuning, TuningAskedFor(profile));
   options.rows_in_products = tuning.dot.row_share > 0;
+  options.joins_in_loops = true;
   plan::RowGroupOptions& out = options.row_groups;
   out.block_bytes = tuning.rows.block_bytes;
   out.most_blocks = tuning.rows.most_blocks;

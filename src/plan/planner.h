@@ -48,6 +48,9 @@ struct PlanOptions {
   std::function<bool(const KernelPlan&)> takes_horizontal = {};
   // Whether it may also be asked for such kernels that begin with rows.
   bool rows_in_products = false;
+  // Whether small launches go together in loops of much work too: where these do not become tapes, in which a small
+  // kernel is an instruction.
+  bool joins_in_loops = false;
   // Whether a donated parameter shares its buffer with the result that updates it in place.
   bool alias_donated = true;
   // Temporaries that lie so share no bytes: pages of their own, and one between each two.
