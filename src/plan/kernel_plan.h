@@ -114,6 +114,9 @@ struct ColumnLimits {
   ElementProgram program;
   int ends = 0;
   double least = 0;
+  // Where the mask is added: a hidden score is the mask's constant and something more, at most so many times the size
+  // of the product, by which `least` is to be raised. The keys have to be looked at, which must be finite too.
+  std::optional<double> added;
   friend bool operator==(const ColumnLimits&, const ColumnLimits&) = default;
 };
 struct AttentionKernel {

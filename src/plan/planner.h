@@ -36,6 +36,8 @@ struct RowGroupOptions {
   int64_t most_blocks = int64_t{1} << 40;
   // Whether the device takes three kernels as this one, an AttentionKernel; empty: it takes none.
   std::function<bool(const KernelPlan&)> takes_attention = {};
+  // Whether it takes limits of masks that are added (ColumnLimits::added).
+  bool limits_added_masks = false;
   // Elements of an array between the kernels of a group; outside of groups FusionLimits::elements is the limit.
   int64_t elements = int64_t{1} << 40;
 };

@@ -27,6 +27,7 @@ struct AttentionForm {
   std::function<double(double score, int64_t row, int64_t column, int64_t position)> score;
   bool hides_infinities = false;  // columns from 3/4 on hold infinities in v
   bool divides_behind = false;    // the product, instead of its operand
+  float large_key = 0;            // the first element of keys from column 3/4 on, where it is not 0
 };
 
 constexpr std::string_view kSoftCapAndSlope = R"(
@@ -61,6 +62,9 @@ double Window(double s, int64_t row, int64_t column, int64_t) {
 double UpToPosition(double s, int64_t, int64_t column, int64_t position) {
   return column <= position ? s : -std::numeric_limits<float>::max();
 }
+double AddedUpToPosition(double s, int64_t, int64_t column, int64_t position) {
+  return column <= position ? s : s - 1e30;
+}
 double WindowUpToPosition(double s, int64_t, int64_t column, int64_t position) {
   return column <= position && column > position - 200 ? s : -std::numeric_limits<double>::infinity();
 }
@@ -81,6 +85,9 @@ const std::vector<AttentionForm>& AttentionForms() {
       {"soft cap and slope", {24, 40, 2, 2, 12}, std::string(kSoftCapAndSlope), SoftCapAndSlope},
       {"one row, many columns", {1, 902, 2, 7, 64}, std::string(kPosition), UpToPosition},
       {"window up to a position", {1, 1300, 2, 3, 64}, std::string(kPositionWindow), WindowUpToPosition},
+      {"added up to a position", {1, 902, 2, 7, 64}, std::string(kAddedPosition), AddedUpToPosition},
+      {"added, infinities", {1, 902, 2, 7, 64}, std::string(kAddedPosition), AddedUpToPosition, true},
+      {"added, large keys", {1, 902, 2, 7, 64}, std::string(kAddedPosition), AddedUpToPosition, false, false, 1e31f},
       {"infinities behind a position", {1, 700, 1, 7, 64}, std::string(kPosition), UpToPosition, true},
       {"few rows, odd sizes", {3, 301, 5, 1, 11}, std::string(kSoftCapAndSlope), SoftCapAndSlope},
       {"causal, divided behind", {40, 64, 2, 3, 16}, std::string(kCausal), Causal, false, true},
@@ -148,8 +155,11 @@ class AttentionTest : public DeviceTest {
   // With every score of a row masked but the first `position` + 1 ones, or as the form masks.
   void Check(const AttentionForm& form, int64_t position) {
     const auto [rows, columns, heads, group, depth] = form.sizes;
-    const std::vector<float> q = Numbers(rows * heads * group * depth, 1), k = Numbers(columns * heads * depth, 2);
-    std::vector<float> v = Numbers(columns * heads * depth, 3);
+    const std::vector<float> q = Numbers(rows * heads * group * depth, 1);
+    std::vector<float> k = Numbers(columns * heads * depth, 2), v = Numbers(columns * heads * depth, 3);
+    if (form.large_key != 0)
+      for (int64_t c = columns * 3 / 4; c < columns; ++c)
+        k[static_cast<std::size_t>(c * heads * depth)] = form.large_key;
     if (form.hides_infinities)
       for (int64_t c = columns * 3 / 4; c < columns; ++c)
         v[static_cast<std::size_t>(c * heads * depth)] = std::numeric_limits<float>::infinity();
@@ -205,6 +215,7 @@ TEST_P(AttentionTest, AnyPosition) {
     check("up to a position", {-1, 0, 3, 94, 1000, kMost, kLeast});
     check("one row, many columns", {-1, 0, 127, 128, 500, 640, 900, kMost});
     check("one row, divided behind", {-1, 0, 300, 901});
+    check("added up to a position", {-1, 0, 127, 300, 901});
     check("window up to a position", {-1, 0, 199, 200, 511, 512, 711, 712, 1000, 1299, 1498, 1500});
   }
 }

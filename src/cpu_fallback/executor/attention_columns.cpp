@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
+#include <bit>
+#include <cmath>
 #include <limits>
 
 #include "base/checked_math.h"
+#include "cpu_fallback/kernels/magnitudes.h"
 #include "numerics/formats.h"
 #include "plan/reindex.h"
 
@@ -66,45 +68,13 @@ ColumnRange ColumnRangeFinder::Find(std::span<std::byte* const> bindings, Thread
   return out;
 }
 
-namespace {
-
-// A word of several elements: the sign's bit of each is set where its exponent is that of infinities and NaN.
-template <uint64_t kExponents, uint64_t kOnes>
-bool AreFinite(const std::byte* at, int64_t bytes) {
-  constexpr uint64_t kSigns = kExponents + kOnes;
-  uint64_t found = 0;
-  int64_t b = 0;
-  for (; b + 8 <= bytes; b += 8) {
-    uint64_t word;
-    std::memcpy(&word, at + b, 8);
-    found |= (word & kExponents) + kOnes;
-  }
-  uint64_t last = 0;
-  std::memcpy(&last, at + b, static_cast<std::size_t>(bytes - b));
-  found |= (last & kExponents) + kOnes;
-  return (found & kSigns) == 0;
-}
-
-bool AreFinite(ElementType type, const std::byte* at, int64_t count) {
-  if (type == ElementType::kF32) return AreFinite<0x7f800000'7f800000, 0x00800000'00800000>(at, count * 4);
-  if (type == ElementType::kF16) return AreFinite<0x7c007c00'7c007c00, 0x04000400'04000400>(at, count * 2);
-  return AreFinite<0x7f807f80'7f807f80, 0x00800080'00800080>(at, count * 2);
-}
-
-}  // namespace
-
-std::optional<FiniteValues> FiniteValues::Make(const plan::DotKernel& product) {
-  const ElementType type = product.rhs_type;
-  if (product.computes_rhs() || (type != ElementType::kF32 && type != ElementType::kF16 && type != ElementType::kBF16))
-    return std::nullopt;
-  FiniteValues out;
-  out.type_ = type, out.binding_ = product.rhs_binding, out.offset_ = product.rhs_offset;
-  for (std::size_t d = 0; d < product.batch.size(); ++d)
-    if (product.batch[d] > 1 && product.rhs_batch_strides[d] != 0)
-      out.walks_.push_back({product.batch[d], product.rhs_batch_strides[d]});
-  out.walks_.push_back({product.n, product.rhs_n_stride});
-  std::erase_if(out.walks_, [](const Walk& w) { return w.extent == 1; });
-  const Walk columns{product.k, product.rhs_k_stride};
+std::optional<Magnitudes> Magnitudes::Make(int binding, int64_t offset, ElementType type, std::vector<Walk> others,
+                                           Walk columns) {
+  if (type != ElementType::kF32 && type != ElementType::kF16 && type != ElementType::kBF16) return std::nullopt;
+  Magnitudes out;
+  out.type_ = type, out.binding_ = binding, out.offset_ = offset;
+  out.walks_ = std::move(others);
+  std::erase_if(out.walks_, [](const Walk& w) { return w.extent == 1 || w.stride == 0; });
   out.walks_.push_back(columns);
   std::ranges::stable_sort(out.walks_, std::greater(), &Walk::stride);
   if (out.walks_.back().stride != 1) return std::nullopt;
@@ -113,13 +83,43 @@ std::optional<FiniteValues> FiniteValues::Make(const plan::DotKernel& product) {
   return out;
 }
 
-bool FiniteValues::Outside(const ColumnRange& range, std::span<std::byte* const> bindings, ThreadPool& pool) const {
-  const std::byte* values = bindings[static_cast<std::size_t>(binding_)] + offset_ * StorageBytes(type_);
-  return Within({range.end, walks_[columns_].extent}, values, pool) && Within({0, range.begin}, values, pool);
+std::optional<Magnitudes> Magnitudes::OfKeys(const plan::DotKernel& scores) {
+  if (scores.computes_rhs()) return std::nullopt;
+  std::vector<Walk> others = {{scores.k, scores.rhs_k_stride}};
+  for (std::size_t d = 0; d < scores.batch.size(); ++d)
+    others.push_back({scores.batch[d], scores.rhs_batch_strides[d]});
+  return Make(scores.rhs_binding, scores.rhs_offset, scores.rhs_type, std::move(others),
+              {scores.n, scores.rhs_n_stride});
 }
 
-bool FiniteValues::Within(const ColumnRange& range, const std::byte* values, ThreadPool& pool) const {
-  if (range.begin >= range.end) return true;
+std::optional<Magnitudes> Magnitudes::OfValues(const plan::DotKernel& product) {
+  if (product.computes_rhs()) return std::nullopt;
+  std::vector<Walk> others = {{product.n, product.rhs_n_stride}};
+  for (std::size_t d = 0; d < product.batch.size(); ++d)
+    others.push_back({product.batch[d], product.rhs_batch_strides[d]});
+  return Make(product.rhs_binding, product.rhs_offset, product.rhs_type, std::move(others),
+              {product.k, product.rhs_k_stride});
+}
+
+// A query has no columns: its elements are all outside of none.
+std::optional<Magnitudes> Magnitudes::OfQueries(const plan::DotKernel& scores) {
+  if (scores.computes_lhs()) return std::nullopt;
+  std::vector<Walk> others = {{scores.m, scores.lhs_m_stride}};
+  for (std::size_t d = 0; d < scores.batch.size(); ++d)
+    others.push_back({scores.batch[d], scores.lhs_batch_strides[d]});
+  return Make(scores.lhs_binding, scores.lhs_offset, scores.lhs_type, std::move(others),
+              {scores.k, scores.lhs_k_stride});
+}
+
+float Magnitudes::Outside(const ColumnRange& range, std::span<std::byte* const> bindings, ThreadPool& pool) const {
+  const std::byte* values = bindings[static_cast<std::size_t>(binding_)] + offset_ * StorageBytes(type_);
+  const float behind = Within({range.end, walks_[columns_].extent}, values, pool);
+  // What is not finite is no smaller than anything.
+  return std::isfinite(behind) ? std::max(Within({0, range.begin}, values, pool), behind) : behind;
+}
+
+float Magnitudes::Within(const ColumnRange& range, const std::byte* values, ThreadPool& pool) const {
+  if (range.begin >= range.end) return 0;
   std::vector<Walk> walks = walks_;
   walks[columns_].extent = range.end - range.begin;
   values += range.begin * walks[columns_].stride * StorageBytes(type_);
@@ -131,18 +131,22 @@ bool FiniteValues::Within(const ColumnRange& range, const std::byte* values, Thr
   for (const Walk& w : walks) runs *= w.extent;
   constexpr int64_t kPiece = 16384;
   const int64_t pieces = CeilDiv(run, kPiece);
-  std::atomic<bool> finite = true;
+  std::atomic<uint32_t> largest = 0;  // bits, whose order is that of the numbers, NaN behind all of them
   const double nanoseconds = static_cast<double>(std::min(run, kPiece) * StorageBytes(type_)) / 16;
   pool.ParallelItems(runs * pieces, nanoseconds, [&](int64_t first, int64_t last, int) {
-    for (int64_t t = first; t < last && finite.load(std::memory_order_relaxed); ++t) {
+    uint32_t mine = 0;
+    for (int64_t t = first; t < last; ++t) {
       const int64_t begin = t % pieces * kPiece;
       int64_t number = t / pieces, at = begin;
       for (std::size_t w = walks.size(); w-- > 0; number /= walks[w].extent)
         at += number % walks[w].extent * walks[w].stride;
-      if (!AreFinite(type_, values + at * StorageBytes(type_), std::min(kPiece, run - begin))) finite = false;
+      const float found = LargestMagnitude(type_, values + at * StorageBytes(type_), std::min(kPiece, run - begin));
+      mine = std::max(mine, std::bit_cast<uint32_t>(found));
     }
+    uint32_t known = largest.load();
+    while (known < mine && !largest.compare_exchange_weak(known, mine)) {}
   });
-  return finite;
+  return std::bit_cast<float>(largest.load());
 }
 
 namespace {

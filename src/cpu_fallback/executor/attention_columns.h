@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a run must know of an attention kernel to leave columns out that its mask hides (plan::ColumnLimits): which ones
-// are left, and whether the values of the others are finite and the scores of all rows such that the others count
+// are left, and how large what belongs to the others is and the scores of all rows such that the others count
 // nothing.
 #pragma once
 
@@ -29,19 +29,23 @@ class ColumnRangeFinder {
   int ends_ = 0, limits_ = 0;
 };
 
-// The right operand of the product, its depth being the columns.
-class FiniteValues {
+// How large the numbers of an operand are: of the keys or the values outside of some columns, or of the queries.
+class Magnitudes {
  public:
   // Nothing where no elements of it lie side by side, or for types that it does not know.
-  static std::optional<FiniteValues> Make(const plan::DotKernel& product);
-  // Whether those of the columns in front of `begin` and from `end` on are finite.
-  bool Outside(const ColumnRange& range, std::span<std::byte* const> bindings, ThreadPool& pool) const;
+  static std::optional<Magnitudes> OfKeys(const plan::DotKernel& scores);
+  static std::optional<Magnitudes> OfValues(const plan::DotKernel& product);
+  static std::optional<Magnitudes> OfQueries(const plan::DotKernel& scores);
+  // The largest one in front of column `begin` and from `end` on; not finite where one of them is not.
+  float Outside(const ColumnRange& range, std::span<std::byte* const> bindings, ThreadPool& pool) const;
 
  private:
   struct Walk {
     int64_t extent = 1, stride = 0;
   };
-  bool Within(const ColumnRange& range, const std::byte* values, ThreadPool& pool) const;
+  static std::optional<Magnitudes> Make(int binding, int64_t offset, ElementType type, std::vector<Walk> others,
+                                        Walk columns);
+  float Within(const ColumnRange& range, const std::byte* values, ThreadPool& pool) const;
 
   std::vector<Walk> walks_;  // from the longest stride to 1
   std::size_t columns_ = 0;  // which of them

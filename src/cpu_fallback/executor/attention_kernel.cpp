@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
+#include <limits>
 #include <mutex>
 
 #include "base/checked_math.h"
@@ -196,8 +198,14 @@ class AttentionWithin final : public CpuKernel {
     const int64_t columns = body.scores->n;
     const std::vector<int64_t> widths = WindowWidths(columns);
     auto out = std::make_unique<AttentionWithin>();
-    out->values_ = FiniteValues::Make(*body.product);
+    out->values_ = Magnitudes::OfValues(*body.product);
     if (widths.empty() || !out->values_) return nullptr;
+    if (body.limits->added) {
+      out->keys_ = Magnitudes::OfKeys(*body.scores);
+      out->queries_ = Magnitudes::OfQueries(*body.scores);
+      if (!out->keys_ || !out->queries_) return nullptr;
+      out->of_product_ = *body.limits->added * static_cast<double>(body.scores->k) * kRoundedUp;
+    }
     KRAFLA_ASSIGN(out->finder_, ColumnRangeFinder::Make(*body.limits, static_cast<int>(bindings)));
     out->least_ = body.limits->least;
     out->columns_ = columns;
@@ -224,9 +232,11 @@ class AttentionWithin final : public CpuKernel {
       const int64_t number = std::clamp<int64_t>(left.begin / kWindowStep, 0, window.count - 1);
       const ColumnRange range{number * kWindowStep, number * kWindowStep + window.width};
       if (left.begin < range.begin || left.end > range.end) continue;
-      if (!values_->Outside(range, bindings, pool)) break;
+      if (!std::isfinite(values_->Outside(range, bindings, pool))) break;
+      const double least = least_ + MostAdded(range, bindings, pool);
+      if (!(least < std::numeric_limits<float>::max())) break;
       KRAFLA_TRY(window.kernel->RunWindow(number, bindings, pool, scratch));
-      if (HaveScoresAbove(least_, range, scratch, storage_, rows_, columns_)) return {};
+      if (HaveScoresAbove(least, range, scratch, storage_, rows_, columns_)) return {};
       break;
     }
     return whole_->Run(bindings, pool, scratch);
@@ -237,6 +247,7 @@ class AttentionWithin final : public CpuKernel {
     int64_t width = 0, count = 0;
     std::unique_ptr<AttentionBlocks> kernel;
   };
+  static constexpr double kRoundedUp = 1.01;  // of what sums and their roundings come to
   // Products sum up runs of 512 columns (few_rows.h), and so they do where these are all of a window's.
   static constexpr int64_t kWindowStep = 512, kLeastWidth = 128, kNarrowStep = 64, kStepsOfOctave = 4;
 
@@ -252,10 +263,21 @@ class AttentionWithin final : public CpuKernel {
     return out;
   }
 
+  // How much more than the mask's constant a hidden score may be: more than any number where that is not known.
+  double MostAdded(const ColumnRange& range, std::span<std::byte* const> bindings, ThreadPool& pool) const {
+    if (!keys_) return 0;
+    const double query = queries_->Outside({}, bindings, pool), key = keys_->Outside(range, bindings, pool);
+    const double product = query * key * of_product_;
+    // Sums in f32 beyond this might be infinite.
+    return product < 1e37 ? product : std::numeric_limits<double>::infinity();
+  }
+
   std::unique_ptr<CpuKernel> whole_;
   std::vector<Window> windows_;
   std::optional<ColumnRangeFinder> finder_;
-  std::optional<FiniteValues> values_;
+  std::optional<Magnitudes> values_;
+  std::optional<Magnitudes> keys_, queries_;  // where the mask is added
+  double of_product_ = 0;                     // a score's size, by that of a query's and a key's elements
   double least_ = 0;
   int64_t columns_ = 0, rows_ = 0;
   ElementType storage_ = ElementType::kF32;

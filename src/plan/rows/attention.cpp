@@ -22,8 +22,8 @@ bool SharesRight(const DotKernel& dot, int f) {
 
 class AttentionMaker {
  public:
-  AttentionMaker(const RowChain& chain, const std::set<int>& shrunk, std::size_t first)
-      : chain_(chain), shrunk_(shrunk), first_(first), digits_(chain.Digits()) {}
+  AttentionMaker(const RowChain& chain, const std::set<int>& shrunk, std::size_t first, bool added_masks)
+      : chain_(chain), shrunk_(shrunk), first_(first), added_masks_(added_masks), digits_(chain.Digits()) {}
 
   std::expected<FusedAttention, NotOneKernel> Run() {
     using enum NotOneKernel;
@@ -41,7 +41,7 @@ class AttentionMaker {
     if (!IsWritten(body.scores)) return std::unexpected(kScores);
     if (!AreReduced(body)) return std::unexpected(kReductions);
     if (!IsSummed(body.product)) return std::unexpected(kProduct);
-    if (const auto bounds = ColumnBoundsAt(members, shrunk_, first_))
+    if (const auto bounds = ColumnBoundsAt(members, shrunk_, first_, added_masks_))
       body.limits = FindColumnLimits(body.scores, bounds->low, bounds->least);
     out_.kernel.name = parts_[2].name;
     for (const KernelPlan& part : parts_) out_.kernel.flops += part.flops;
@@ -231,6 +231,7 @@ class AttentionMaker {
   const RowChain& chain_;
   const std::set<int>& shrunk_;
   std::size_t first_;
+  bool added_masks_;
   Dims digits_;
   Dims free_, units_;  // of the parts: their extents, and the rows that they go on by
   std::vector<KernelPlan> parts_;
@@ -244,8 +245,8 @@ class AttentionMaker {
 }  // namespace
 
 std::expected<FusedAttention, NotOneKernel> FuseAttention(const RowChain& chain, const std::set<int>& shrunk,
-                                                          std::size_t first) {
-  return AttentionMaker(chain, shrunk, first).Run();
+                                                          std::size_t first, bool added_masks) {
+  return AttentionMaker(chain, shrunk, first, added_masks).Run();
 }
 
 std::vector<KernelPlan> PartsOfAttention(const KernelPlan& plan, const AttentionKernel& attention) {

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include "plan/rows/column_limits.h"
 #include "plan/rows/free_programs.h"
 #include "plan/rows/mask_ranges.h"
 
@@ -186,7 +187,7 @@ bool StoresOnly(const ReduceKernel& reduce, int binding) {
 }  // namespace
 
 std::optional<ColumnBounds> ColumnBoundsAt(std::span<const RowChain::Member> members, const std::set<int>& shrunk,
-                                           std::size_t at) {
+                                           std::size_t at, bool added) {
   const auto* first = std::get_if<DotKernel>(&members[at].kernel.body);
   const auto* reduce = std::get_if<ReduceKernel>(&members[at + 1].kernel.body);
   const auto* second = std::get_if<DotKernel>(&members[at + 2].kernel.body);
@@ -214,13 +215,17 @@ std::optional<ColumnBounds> ColumnBoundsAt(std::span<const RowChain::Member> mem
   const int column_dim = static_cast<int>(epilogue.space.dims().size()) - 1;
   const IndexSpace::Affine column = epilogue.space.StrideAlong(epilogue.stores[0].index, column_dim);
   if (!column.affine || column.stride != 1) return std::nullopt;
-  const std::optional<double> low = MaskConstant(epilogue, epilogue.stores[0].node);
+  std::optional<double> low = MaskConstant(epilogue, epilogue.stores[0].node);
+  const std::optional<AddedMask> mask = added ? FindAddedMask(epilogue) : std::nullopt;
+  if (mask) low = mask->low;
   constexpr double kLowEnough = -1000;
   if (!low || !(*low <= kLowEnough)) return std::nullopt;
   if (!MakesZeros(*reduce, *read)) return std::nullopt;
   out.low = *low;
   // exp(x) is zero for x < -104. The difference of two numbers of such a size is a multiple of their spacing.
-  out.least = std::isinf(*low) ? *low : *low + std::max(200.0, std::abs(*low) * 0x1p-20);
+  // So is a sum that was rounded to bf16.
+  const double spacing = mask ? 0x1p-7 : 0x1p-20;
+  out.least = std::isinf(*low) ? *low : *low + std::max(200.0, std::abs(*low) * spacing);
   return out;
 }
 

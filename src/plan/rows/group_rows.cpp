@@ -182,7 +182,8 @@ std::optional<std::size_t> ModulePlanner::MakeAttention(const Scope& scope, cons
     return std::nullopt;
   LoggedRowGroup logged;
   for (const RowChain::Member& m : members) logged.kernels.push_back(m.launch.instruction);
-  std::expected<FusedAttention, NotOneKernel> made = FuseAttention(group.chain, group.shrunk, 0);
+  std::expected<FusedAttention, NotOneKernel> made =
+      FuseAttention(group.chain, group.shrunk, 0, options_.row_groups.limits_added_masks);
   if (made && !options_.row_groups.takes_attention(made->kernel)) made = std::unexpected(NotOneKernel::kDevice);
   if (!made) {
     logged.not_one_kernel = made.error();
