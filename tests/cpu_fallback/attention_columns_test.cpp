@@ -129,8 +129,10 @@ TEST(AttentionColumnsTest, HiddenKeysAreNotRead) {
     ASSERT_TRUE(one) << one.error().ToString();
     ASSERT_TRUE(three) << three.error().ToString();
     ASSERT_EQ((*one)->plan().kernels.size(), 1u);
-    EXPECT_EQ(RunToken(**one, c.position, c.begin, c.end), RunToken(**three, c.position, 0, kTokenColumns))
-        << c.position;
+    const std::vector<float> found = RunToken(**one, c.position, c.begin, c.end),
+                             expected = RunToken(**three, c.position, 0, kTokenColumns);
+    // The block interpreter sums in the order of its tiles, which depends on how many columns there are.
+    for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-5) << c.position;
   }
 }
 
