@@ -59,7 +59,8 @@ ARCHITECTURES = {"llama": ("llama", False, True), "mistral": ("mistral", False, 
                  "qwen3": ("qwen3", False, False), "qwen2moe": ("qwen2_moe", False, False),
                  "qwen3moe": ("qwen3_moe", False, False), "gemma": ("gemma", True, False), "gemma2": ("gemma2", True, False),
                  "gemma3": ("gemma3_text", True, False), "phi3": ("phi3", False, False),
-                 "gpt-oss": ("gpt_oss", False, False), "gpt2": ("gpt2", False, False)}
+                 "gpt-oss": ("gpt_oss", False, False), "gpt2": ("gpt2", False, False), "smollm3": ("smollm3", False, True),
+                 "granite": ("granite", False, True), "olmo2": ("olmo2", False, False)}
 LLAMA_NAMES = {"attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",
                "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj", "attn_q_norm": "self_attn.q_norm",
                "attn_k_norm": "self_attn.k_norm", "ffn_norm": "post_attention_layernorm", "ffn_gate": "mlp.gate_proj",
@@ -72,6 +73,7 @@ MIXTURE_NAMES = {"ffn_gate_inp": "mlp.gate", "ffn_gate_inp_shexp": "mlp.shared_e
 MIXTRAL_NAMES = {"ffn_gate_inp": "block_sparse_moe.gate"}
 GEMMA2_NAMES = {"post_attention_norm": "post_attention_layernorm", "ffn_norm": "pre_feedforward_layernorm",
                 "post_ffw_norm": "post_feedforward_layernorm"}
+OLMO2_NAMES = {"post_attention_norm": "post_attention_layernorm", "post_ffw_norm": "post_feedforward_layernorm"}
 PHI3_NAMES = {"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"}
 GPT_OSS_NAMES = {"post_attention_norm": "post_attention_layernorm", "ffn_gate_inp": "mlp.router"}
 GPT2_NAMES = {"attn_norm": "ln_1", "attn_qkv": "attn.c_attn", "attn_output": "attn.c_proj", "ffn_norm": "ln_2",
@@ -114,6 +116,8 @@ def _name_of(name: str, family: str) -> str | None:
         names = {**LLAMA_NAMES, **(PHI3_NAMES if family == "phi3" else GPT_OSS_NAMES)}
     elif family in ("gemma2", "gemma3_text"):
         names = {**LLAMA_NAMES, **GEMMA2_NAMES}
+    elif family == "olmo2":
+        names = {**LLAMA_NAMES, **OLMO2_NAMES}
     elif family in MIXTURES:
         names = {**LLAMA_NAMES, **(MIXTRAL_NAMES if family == "mixtral" else MIXTURE_NAMES)}
     else:
@@ -161,6 +165,14 @@ def _config(meta: dict, architecture: str, family: str, factors: dict[str, list[
     if family == "gpt_oss":
         config["intermediate_size"] = of("expert_feed_forward_length", config["intermediate_size"])
         rope["truncate"] = False  # not in the file
+    if family == "olmo2" and config["sliding_window"]:
+        raise CheckpointError("The file's olmo2 has sliding windows, as OLMo 3 does, which is not supported.")
+    if family == "smollm3":
+        config["no_rope_layer_interval"] = 4  # not in the file
+    if family == "granite":
+        size = config["head_dim"] or config["hidden_size"] // heads
+        config |= {"embedding_multiplier": of("embedding_scale", 1.0), "residual_multiplier": of("residual_scale", 1.0),
+                   "attention_multiplier": of("attention.scale", size ** -0.5), "logits_scaling": of("logit_scale", 1.0)}
     if family == "phi3" and of("rope.dimension_count"):
         config["partial_rotary_factor"] = of("rope.dimension_count") / (config["head_dim"] or config["hidden_size"] // heads)
     if config["head_dim"] is None and family in ("llama", "mistral", "mixtral") and of("rope.dimension_count"):

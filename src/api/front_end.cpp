@@ -178,6 +178,7 @@ Result<> FrontEnd::Optimize(std::span<const std::string> passes, const PassObser
 static Result<> SetRows(const DeviceProfile& profile, plan::PlanOptions& options) {
   KRAFLA_ASSIGN(const Tuning tuning, TuningAskedFor(profile));
   options.rows_in_products = tuning.dot.row_share > 0;
+  options.joins_in_loops = true;
   plan::RowGroupOptions& out = options.row_groups;
   out.block_bytes = tuning.rows.block_bytes;
   out.most_blocks = tuning.rows.most_blocks;
@@ -227,6 +228,7 @@ Result<plan::ProgramPlan> FrontEnd::Plan(const DeviceProfile* profile, plan::Pla
   plan_options.fusion.computed_operands = target_.computes_operands;
   plan_options.fusion.overlap = OverlapFor(options_, profile);
   plan_options.row_groups.enabled = target_.runs_row_groups && !options_.disabled.contains("row-groups");
+  plan_options.row_groups.limits_added_masks = profile == nullptr;
   if (profile != nullptr) KRAFLA_TRY(SetRows(*profile, plan_options));
   if (target_.takes_attention != nullptr && plan_options.row_groups.enabled)
     plan_options.row_groups.takes_attention = [&](const plan::KernelPlan& kernel) {

@@ -101,8 +101,9 @@ struct DotKernel {
 // arrays between them. The three are over the same rows, [batch..., m], and would be launches one after the other over
 // two more buffers, whose numbers follow those of the bindings: the first one stores an element for each row and column
 // in buffer `bindings`, of which the second one reads its own elements alone; its last stage stores one for each in
-// buffer `bindings` + 1, which is the left operand of the third. PartsOfAttention (plan/rows/attention.cpp) gives those
-// launches.
+// buffer `bindings` + 1, which is the left operand of the third. Buffers behind that have an element a row, which row
+// stages of the second one store and the epilogue of the third one reads: what is divided by behind the product.
+// PartsOfAttention (plan/rows/attention.cpp) gives those launches.
 //
 // `limits`: where a mask leaves a row the columns [begin, end) at the most, and what it makes of the others changes
 // nothing as long as the row's first reduction, its largest score, is above `least` or NaN, and all that the third
@@ -113,6 +114,9 @@ struct ColumnLimits {
   ElementProgram program;
   int ends = 0;
   double least = 0;
+  // Where the mask is added: a hidden score is the mask's constant and something more, at most so many times the size
+  // of the product, by which `least` is to be raised. The keys have to be looked at, which must be finite too.
+  std::optional<double> added;
   friend bool operator==(const ColumnLimits&, const ColumnLimits&) = default;
 };
 struct AttentionKernel {

@@ -19,6 +19,15 @@ bool HasLargeArrays(const Module& module, int64_t elements) {
   return false;
 }
 
+// Whether one of these steps is more than little work, so that no loop of them becomes one kernel.
+bool HasLargeLaunch(const ProgramPlan& plan, std::size_t begin, const StepList& steps) {
+  return std::any_of(
+      steps.steps.begin() + static_cast<std::ptrdiff_t>(begin), steps.steps.end(), [&](const Step& step) {
+        const auto* launch = std::get_if<LaunchStep>(&step);
+        return launch != nullptr && plan.kernels[static_cast<std::size_t>(launch->kernel)].bytes >= kSmallKernelBytes;
+      });
+}
+
 // Whether every kernel indexes at most so many elements.
 bool IndexAtMost(const ProgramPlan& plan, int64_t elements) {
   for (const KernelPlan& kernel : plan.kernels) {
@@ -130,7 +139,8 @@ Result<> ModulePlanner::PlanComputation(const Computation& c, std::span<const Sl
       options_.takes_horizontal ? LaunchTimes(scope, begin, steps) : std::unordered_map<const Instruction*, int>();
   GroupRows(scope, arguments, results, begin, steps);
   // Loops of little work may become one kernel, or a tape, of the launches that they are.
-  if (options_.takes_horizontal) FuseHorizontally(times, is_entry ? 0 : kSmallKernelBytes, begin, steps);
+  const bool is_launched = is_entry || (options_.joins_in_loops && HasLargeLaunch(plan_, begin, steps));
+  if (options_.takes_horizontal) FuseHorizontally(times, is_launched ? 0 : kSmallKernelBytes, begin, steps);
   if (options_.takes_horizontal && options_.rows_in_products) PutRowsIntoProducts(times, begin, steps);
   return {};
 }

@@ -88,7 +88,7 @@ enum class Ungrouped : uint8_t {
 };
 // Why a product, the reductions of its rows and the product behind them are not an AttentionKernel.
 enum class NotOneKernel : uint8_t {
-  kBetween,     // of two of them the second one reads not just one array that nobody else touches
+  kBetween,     // of two of them the second one reads not just one array that nobody else touches, and values of rows
   kRows,        // they do not go through the same rows
   kOthers,      // one of them reads what another one writes beside the arrays between them
   kScores,      // the first product stores other elements than each row's own scores, or sums in another type

@@ -36,6 +36,8 @@ struct RowGroupOptions {
   int64_t most_blocks = int64_t{1} << 40;
   // Whether the device takes three kernels as this one, an AttentionKernel; empty: it takes none.
   std::function<bool(const KernelPlan&)> takes_attention = {};
+  // Whether it takes limits of masks that are added (ColumnLimits::added).
+  bool limits_added_masks = false;
   // Elements of an array between the kernels of a group; outside of groups FusionLimits::elements is the limit.
   int64_t elements = int64_t{1} << 40;
 };
@@ -48,6 +50,9 @@ struct PlanOptions {
   std::function<bool(const KernelPlan&)> takes_horizontal = {};
   // Whether it may also be asked for such kernels that begin with rows.
   bool rows_in_products = false;
+  // Whether small launches go together in loops of much work too: where these do not become tapes, in which a small
+  // kernel is an instruction.
+  bool joins_in_loops = false;
   // Whether a donated parameter shares its buffer with the result that updates it in place.
   bool alias_donated = true;
   // Temporaries that lie so share no bytes: pages of their own, and one between each two.

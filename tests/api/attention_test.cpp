@@ -26,6 +26,8 @@ struct AttentionForm {
   // The same of one score.
   std::function<double(double score, int64_t row, int64_t column, int64_t position)> score;
   bool hides_infinities = false;  // columns from 3/4 on hold infinities in v
+  bool divides_behind = false;    // the product, instead of its operand
+  float large_key = 0;            // the first element of keys from column 3/4 on, where it is not 0
 };
 
 constexpr std::string_view kSoftCapAndSlope = R"(
@@ -44,12 +46,27 @@ constexpr std::string_view kSoftCapAndSlope = R"(
   biases = f32[H,G,T,S] broadcast(bias), dimensions={2,3}
   x = f32[H,G,T,S] add(capped, biases))";
 
+constexpr std::string_view kDivides = R"(
+  sb = f32[H,G,T,S] broadcast(s), dimensions={0,1,2}
+  p = f32[H,G,T,S] divide(e, sb)
+  o = f32[H,G,T,D] dot(p, v), lhs_batch_dims={0}, lhs_contracting_dims={3}, rhs_batch_dims={1}, rhs_contracting_dims={0})";
+constexpr std::string_view kDividesBehind = R"(
+  n = f32[H,G,T,D] dot(e, v), lhs_batch_dims={0}, lhs_contracting_dims={3}, rhs_batch_dims={1}, rhs_contracting_dims={0}
+  sb = f32[H,G,T,D] broadcast(s), dimensions={0,1,2}
+  o = f32[H,G,T,D] divide(n, sb))";
+
 double Causal(double s, int64_t row, int64_t column, int64_t) { return row >= column ? s : -1e30; }
 double Window(double s, int64_t row, int64_t column, int64_t) {
   return column <= row && column > row - 9 ? s : -std::numeric_limits<double>::infinity();
 }
 double UpToPosition(double s, int64_t, int64_t column, int64_t position) {
   return column <= position ? s : -std::numeric_limits<float>::max();
+}
+double AddedUpToPosition(double s, int64_t, int64_t column, int64_t position) {
+  return column <= position ? s : s - 1e30;
+}
+double WindowUpToPosition(double s, int64_t, int64_t column, int64_t position) {
+  return column <= position && column > position - 200 ? s : -std::numeric_limits<double>::infinity();
 }
 double SoftCapAndSlope(double s, int64_t row, int64_t column, int64_t) {
   return 2 * std::tanh(s / 2) + 0.125 * static_cast<double>(column - row);
@@ -67,7 +84,15 @@ const std::vector<AttentionForm>& AttentionForms() {
       {"up to a position", {1, 96, 2, 7, 16}, std::string(kPosition), UpToPosition},
       {"soft cap and slope", {24, 40, 2, 2, 12}, std::string(kSoftCapAndSlope), SoftCapAndSlope},
       {"one row, many columns", {1, 902, 2, 7, 64}, std::string(kPosition), UpToPosition},
+      {"window up to a position", {1, 1300, 2, 3, 64}, std::string(kPositionWindow), WindowUpToPosition},
+      {"added up to a position", {1, 902, 2, 7, 64}, std::string(kAddedPosition), AddedUpToPosition},
+      {"added, infinities", {1, 902, 2, 7, 64}, std::string(kAddedPosition), AddedUpToPosition, true},
+      {"added, large keys", {1, 902, 2, 7, 64}, std::string(kAddedPosition), AddedUpToPosition, false, false, 1e31f},
+      {"infinities behind a position", {1, 700, 1, 7, 64}, std::string(kPosition), UpToPosition, true},
       {"few rows, odd sizes", {3, 301, 5, 1, 11}, std::string(kSoftCapAndSlope), SoftCapAndSlope},
+      {"causal, divided behind", {40, 64, 2, 3, 16}, std::string(kCausal), Causal, false, true},
+      {"one row, divided behind", {1, 902, 2, 7, 64}, std::string(kPosition), UpToPosition, false, true},
+      {"few rows, divided behind", {3, 301, 5, 1, 11}, std::string(kSoftCapAndSlope), SoftCapAndSlope, false, true},
       {"one row, chains of columns", {1, 8300, 1, 1, 4}, std::string(kPosition), UpToPosition},
   };
   return *forms;
@@ -111,12 +136,10 @@ ENTRY main {{
   y = f32[H,G,T,S] subtract(x, mb)
   e = f32[H,G,T,S] exponential(y)
   s = f32[H,G,T] reduce(e, zero), dimensions={{3}}, to_apply=add
-  sb = f32[H,G,T,S] broadcast(s), dimensions={{0,1,2}}
-  p = f32[H,G,T,S] divide(e, sb)
-  o = f32[H,G,T,D] dot(p, v), lhs_batch_dims={{0}}, lhs_contracting_dims={{3}}, rhs_batch_dims={{1}}, rhs_contracting_dims={{0}}
+  {}
   ROOT r = f32[T,H,G,D] transpose(o), dimensions={{2,0,1,3}}
 }})",
-                          form.scores),
+                          form.scores, form.divides_behind ? kDividesBehind : kDivides),
                    form.sizes);
 }
 
@@ -132,8 +155,11 @@ class AttentionTest : public DeviceTest {
   // With every score of a row masked but the first `position` + 1 ones, or as the form masks.
   void Check(const AttentionForm& form, int64_t position) {
     const auto [rows, columns, heads, group, depth] = form.sizes;
-    const std::vector<float> q = Numbers(rows * heads * group * depth, 1), k = Numbers(columns * heads * depth, 2);
-    std::vector<float> v = Numbers(columns * heads * depth, 3);
+    const std::vector<float> q = Numbers(rows * heads * group * depth, 1);
+    std::vector<float> k = Numbers(columns * heads * depth, 2), v = Numbers(columns * heads * depth, 3);
+    if (form.large_key != 0)
+      for (int64_t c = columns * 3 / 4; c < columns; ++c)
+        k[static_cast<std::size_t>(c * heads * depth)] = form.large_key;
     if (form.hides_infinities)
       for (int64_t c = columns * 3 / 4; c < columns; ++c)
         v[static_cast<std::size_t>(c * heads * depth)] = std::numeric_limits<float>::infinity();
@@ -179,18 +205,24 @@ TEST_P(AttentionTest, IsThatOfDoubles) {
 
 // A position in front of all columns leaves none of them, and then all count alike; one behind them leaves all.
 TEST_P(AttentionTest, AnyPosition) {
-  for (const AttentionForm& form : AttentionForms()) {
-    if (form.name != "up to a position") continue;
-    for (int64_t position :
-         {int64_t{-1}, int64_t{0}, int64_t{3}, int64_t{94}, int64_t{1000}, int64_t{std::numeric_limits<int32_t>::max()},
-          int64_t{std::numeric_limits<int32_t>::min()}})
-      Check(form, position);
+  const auto check = [&](std::string_view name, std::initializer_list<int32_t> positions) {
+    const auto form = std::ranges::find(AttentionForms(), name, &AttentionForm::name);
+    for (const int32_t position : positions) Check(*form, position);
+  };
+  constexpr auto kLeast = std::numeric_limits<int32_t>::min(), kMost = std::numeric_limits<int32_t>::max();
+  for (const bool as_gpus : {false, true}) {
+    if (as_gpus) options_.disabled.insert("host_cores");
+    check("up to a position", {-1, 0, 3, 94, 1000, kMost, kLeast});
+    check("one row, many columns", {-1, 0, 127, 128, 500, 640, 900, kMost});
+    check("one row, divided behind", {-1, 0, 300, 901});
+    check("added up to a position", {-1, 0, 127, 300, 901});
+    check("window up to a position", {-1, 0, 199, 200, 511, 512, 711, 712, 1000, 1299, 1498, 1500});
   }
 }
 
 // A step of decoding, on whatever device; on the CPU where it is work enough.
 TEST_P(AttentionTest, FewRowsAreOneKernel) {
-  for (std::string_view name : {"up to a position", "one row, many columns"}) {
+  for (std::string_view name : {"up to a position", "one row, many columns", "one row, divided behind"}) {
     if (name == "up to a position" && !client_->device().profile) continue;
     const auto form = std::ranges::find(AttentionForms(), name, &AttentionForm::name);
     options_.disabled.insert("host_cores");
@@ -207,11 +239,13 @@ TEST_P(AttentionTest, IsThatOfDoublesAsGpusHaveIt) {
 
 // What a mask hides is not read but where it matters: a row without any column that is left, and infinite values.
 TEST_P(AttentionTest, IsOneKernelWhereThatPays) {
-  auto executable = Compile(ModuleOf(AttentionForms()[3]));
-  ASSERT_NE(executable, nullptr);
   const DeviceDescription& device = client_->device();
   const bool is_wanted = (!device.profile || device.profile->is_cpu) && options_.disabled.count("fusion") == 0;
-  EXPECT_EQ(executable->report().launches == 1, is_wanted) << executable->report().launches << " launches";
+  for (std::string_view name : {"causal", "causal, divided behind"}) {
+    auto executable = Compile(ModuleOf(*std::ranges::find(AttentionForms(), name, &AttentionForm::name)));
+    ASSERT_NE(executable, nullptr);
+    EXPECT_EQ(executable->report().launches == 1, is_wanted) << executable->report().launches << " launches, " << name;
+  }
 }
 
 // Of each head in a block of its own, with what depends on the head's number: on the CPU the bits of three launches.

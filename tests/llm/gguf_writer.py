@@ -14,6 +14,9 @@ LLAMA = {"input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_att
          "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
 GEMMA = {"post_attention_layernorm": "post_attention_norm", "pre_feedforward_layernorm": "ffn_norm",
          "post_feedforward_layernorm": "post_ffw_norm"}
+OLMO2 = {"post_attention_layernorm": "post_attention_norm", "post_feedforward_layernorm": "post_ffw_norm"}
+GRANITE = {"embedding_multiplier": "embedding_scale", "residual_multiplier": "residual_scale",
+           "attention_multiplier": "attention.scale", "logits_scaling": "logit_scale"}
 PHI3 = {"self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up"}
 GPT_OSS = {"post_attention_layernorm": "post_attention_norm", "mlp.router": "ffn_gate_inp", "self_attn.sinks": "attn_sinks"}
 GPT2 = {"ln_1": "attn_norm", "attn.c_attn": "attn_qkv", "attn.c_proj": "attn_output", "ln_2": "ffn_norm",
@@ -82,7 +85,7 @@ def renamed(name, family):
         return outside[name]
     _, _, layer, part = name.split(".", 3)
     part, kind = (part, "weight") if part.endswith(".sinks") else part.rsplit(".", 1)
-    more = {"gemma2": GEMMA, "gemma3_text": GEMMA, "phi3": PHI3, "gpt_oss": GPT_OSS}
+    more = {"gemma2": GEMMA, "gemma3_text": GEMMA, "phi3": PHI3, "gpt_oss": GPT_OSS, "olmo2": OLMO2}
     names = GPT2 if family == "gpt2" else LLAMA | more.get(family, MIXTURE)
     return f"blk.{layer}.{names[part]}.{kind}"
 
@@ -130,7 +133,7 @@ def interleaved(w, heads):
 
 def converted(name, w, config):
     family = config["model_type"]
-    if family in ("llama", "mistral", "mixtral") and (".q_proj." in name or ".k_proj." in name):
+    if family in ("llama", "mistral", "mixtral", "smollm3", "granite") and (".q_proj." in name or ".k_proj." in name):
         return interleaved(w, config["num_attention_heads" if ".q_proj." in name else "num_key_value_heads"])
     if family.startswith("gemma") and "norm" in name:
         return w + np.float32(1)
@@ -170,7 +173,7 @@ def metadata(config):
                 f"{at}.rope.scaling.original_context_length": rope["original_max_position_embeddings"]}
     if config.get("sliding_window") and config.get("use_sliding_window", True):
         out[f"{at}.attention.sliding_window"] = config["sliding_window"]
-    for key, name in (("attn_logit_softcapping", "attn_logit_softcapping"), ("final_logit_softcapping",) * 2):
+    for key, name in (("attn_logit_softcapping",) * 2, ("final_logit_softcapping",) * 2, *GRANITE.items()):
         if config.get(key):
             out[f"{at}.{name}"] = float(config[key])
     return at, out

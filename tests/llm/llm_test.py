@@ -261,7 +261,7 @@ class Gguf(Test):
 
     def test_families_are_those_of_the_folders(self):
         for name in ("llama2", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "gemma", "gpt2", "phi3", "phi3_long",
-                     "phi3_mini"):
+                     "phi3_mini", "granite", "olmo2"):
             with self.subTest(name):
                 vocabulary = vocabularies.gguf_vocabulary(vocabularies.gpt2(), "gpt-2")
                 opened = checkpoint.open_checkpoint(self.open(name, tokenizer=vocabulary))
@@ -273,8 +273,6 @@ class Gguf(Test):
 
     def test_tensors_are_those_of_the_folders(self):
         for name in checkpoints.MODELS:
-            if name in ("smollm3", "granite", "olmo2"):
-                continue  # folders alone: gguf_file names the architectures that it reads
             opened = gguf_file.open_gguf(self.open(name))
             expected = {k.removeprefix("transformer."): w for k, w in checkpoints.tensors_of(name).items()}
             if name == "gpt_oss":
@@ -296,6 +294,13 @@ class Gguf(Test):
             for name, part in parts.items():
                 out |= {name + "_bias": part} if base != key else {f"{name}.{e}": part[e].T for e in range(len(part))}
         return out
+
+    def test_layers_of_smollm3(self):
+        """Every fourth one has no positions, whatever a file says."""
+        folder = checkpoints.MODELS["smollm3"] | {"no_rope_layer_interval": 4, "no_rope_layers": [1, 1, 1, 0]}
+        opened = checkpoint.open_checkpoint(self.open("smollm3"))
+        found, expected = (configuration.read_config(c) for c in (opened.config, folder))
+        self.assertEqual(dataclasses.replace(found, norm_epsilon=expected.norm_epsilon), expected)
 
     def test_gpt_oss_is_that_of_the_folder(self):
         """But for the limit, which a file does not have."""
@@ -534,6 +539,9 @@ class Refused(Test):
             self.says(str(cut), cut)
         cut.write_bytes(whole[:8] + b"\xff" * 8 + whole[16:])  # a count of tensors
         self.says(str(cut), cut)
+        gguf_writer.write(path, checkpoints.MODELS["olmo2"], checkpoints.tensors_of("olmo2"),
+                          extra={"olmo2.attention.sliding_window": 8})
+        self.says("OLMo 3", path)
 
     def test_models(self):
         out = exported(self.make("llama2"))

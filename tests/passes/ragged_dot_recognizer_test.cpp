@@ -27,6 +27,7 @@ struct Parts {
   std::string_view after = "compare(s, row), direction=LE";
   std::string_view before = "compare(row, e), direction=LT";
   std::string_view outside = "zero";
+  std::string_view first = "s32[1] broadcast(zero), dimensions={}";
 };
 
 std::string Masked(const Parts& p) {
@@ -47,23 +48,23 @@ ENTRY main {{
   is = pred[9,3] compare(groups, numbers), direction=EQ
   ones = s32[9,3] convert(is)
   three = s32[3] slice(of), slice={{[0:3]}}
-  sizes = {}
+  sizes = {0}
   ends = s32[3] reduce-window(sizes, zero), window={{size=3 pad=2_0}}, to_apply=add
-  first = s32[1] broadcast(zero), dimensions={{}}
+  first = {5}
   most = s32[2] slice(ends), slice={{[0:2]}}
-  starts = {}
+  starts = {1}
   row = s32[3,9,4] iota(), iota_dimension=1
   s = s32[3,9,4] broadcast(starts), dimensions={{0}}
   e = s32[3,9,4] broadcast(ends), dimensions={{0}}
-  after = pred[3,9,4] {}
-  before = pred[3,9,4] {}
+  after = pred[3,9,4] {2}
+  before = pred[3,9,4] {3}
   mask = pred[3,9,4] and(after, before)
   xs = s32[3,9,4] broadcast(x), dimensions={{1,2}}
-  outside = s32[3,9,4] broadcast({}), dimensions={{}}
+  outside = s32[3,9,4] broadcast({4}), dimensions={{}}
   masked = s32[3,9,4] select(mask, xs, outside)
   ROOT r = s32[9,5] dot(masked, w), lhs_contracting_dims={{2,0}}, rhs_contracting_dims={{0,1}}
 }})",
-                p.sizes, p.starts, p.after, p.before, p.outside);
+                p.sizes, p.starts, p.after, p.before, p.outside, p.first);
 }
 
 std::size_t RaggedDots(const Parts& p) {
@@ -77,6 +78,7 @@ TEST(RaggedDotRecognizer, RowsOfGroups) {
   EXPECT_EQ(RaggedDots({.after = "compare(row, s), direction=GE", .before = "compare(e, row), direction=GT"}), 1u);
   EXPECT_EQ(RaggedDots({.after = "compare(row, e), direction=LT", .before = "compare(s, row), direction=LE"}), 1u);
   EXPECT_EQ(RaggedDots({.starts = "s32[3] pad(most, zero), padding=1_0"}), 1u);
+  EXPECT_EQ(RaggedDots({.first = "s32[1] constant({0})"}), 1u);
 }
 
 TEST(RaggedDotRecognizer, OtherMasksStay) {
@@ -84,6 +86,7 @@ TEST(RaggedDotRecognizer, OtherMasksStay) {
   EXPECT_EQ(RaggedDots({.sizes = "s32[3] copy(three)"}), 0u);
   EXPECT_EQ(RaggedDots({.starts = "s32[3] concatenate(most, first), dimensions={0}"}), 0u);
   EXPECT_EQ(RaggedDots({.starts = "s32[3] broadcast(one), dimensions={}"}), 0u);
+  EXPECT_EQ(RaggedDots({.first = "s32[1] constant({1})"}), 0u);
   EXPECT_EQ(RaggedDots({.after = "compare(s, row), direction=LT"}), 0u);
   EXPECT_EQ(RaggedDots({.before = "compare(row, e), direction=LE"}), 0u);
   EXPECT_EQ(RaggedDots({.outside = "one"}), 0u);

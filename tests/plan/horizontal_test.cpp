@@ -224,35 +224,50 @@ ENTRY main {{
   EXPECT_EQ(LaunchesOf(update(", input_output_alias={ {}: (0, {}, must-alias) }"), options), "reduce dot");
 }
 
-// A loop of little work becomes one kernel, or a tape, of the launches that it has.
-TEST(HorizontalTest, LaunchesOfSmallLoopsStay) {
-  EXPECT_EQ(LaunchesOf(R"(HloModule turns
-cond {
-  s = (s32[], f32[16], f32[4,2]) parameter(0)
+// Turns of two small functions and a product of `width` numbers with a matrix.
+std::string Turns(int64_t width) {
+  return Format(R"(HloModule turns
+cond {{
+  s = (s32[], f32[16], f32[4,2], f32[{0}], f32[{0},{0}]) parameter(0)
   i = s32[] get-tuple-element(s), index=0
   n = s32[] constant(10)
   ROOT c = pred[] compare(i, n), direction=LT
-}
-body {
-  s = (s32[], f32[16], f32[4,2]) parameter(0)
+}}
+body {{
+  s = (s32[], f32[16], f32[4,2], f32[{0}], f32[{0},{0}]) parameter(0)
   i = s32[] get-tuple-element(s), index=0
   x = f32[16] get-tuple-element(s), index=1
   y = f32[4,2] get-tuple-element(s), index=2
+  v = f32[{0}] get-tuple-element(s), index=3
+  w = f32[{0},{0}] get-tuple-element(s), index=4
   one = s32[] constant(1)
   j = s32[] add(i, one)
   a = f32[16] sine(x)
   b = f32[4,2] sine(y)
-  ROOT t = (s32[], f32[16], f32[4,2]) tuple(j, a, b)
-}
-ENTRY main {
+  d = f32[{0}] dot(v, w), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}
+  ROOT t = (s32[], f32[16], f32[4,2], f32[{0}], f32[{0},{0}]) tuple(j, a, b, d, w)
+}}
+ENTRY main {{
   x = f32[16] parameter(0)
   y = f32[4,2] parameter(1)
+  v = f32[{0}] parameter(2)
+  w = f32[{0},{0}] parameter(3)
   zero = s32[] constant(0)
-  s = (s32[], f32[16], f32[4,2]) tuple(zero, x, y)
-  ROOT w = (s32[], f32[16], f32[4,2]) while(s), condition=cond, body=body
-})")
-                .find('+'),
-            std::string::npos);
+  s = (s32[], f32[16], f32[4,2], f32[{0}], f32[{0},{0}]) tuple(zero, x, y, v, w)
+  ROOT r = (s32[], f32[16], f32[4,2], f32[{0}], f32[{0},{0}]) while(s), condition=cond, body=body
+}})",
+                width);
+}
+
+// A loop of little work becomes one kernel, or a tape, of the launches that it has; one of much work only on a device
+// that has tapes.
+TEST(HorizontalTest, LaunchesOfSmallLoopsStay) {
+  PlanOptions options = HorizontalOptions();
+  EXPECT_EQ(LaunchesOf(Turns(512), options).find('+'), std::string::npos);
+  options.joins_in_loops = true;
+  EXPECT_EQ(LaunchesOf(Turns(8), options).find('+'), std::string::npos);
+  const std::string launches = LaunchesOf(Turns(512), options);
+  EXPECT_NE(launches.find("loop+loop"), std::string::npos) << launches;
 }
 
 }  // namespace

@@ -4,11 +4,16 @@
 // not behind each part. Attention of much work has row groups in plans for the CPU.
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
 #include <mutex>
 
 #include "base/checked_math.h"
+#include "cpu_fallback/executor/attention_columns.h"
 #include "cpu_fallback/executor/kernel_families.h"
 #include "cpu_fallback/kernels/gemm.h"
+#include "plan/rows/column_window.h"
 #include "plan/rows/row_kernel.h"
 
 namespace krafla::cpu {
@@ -21,6 +26,8 @@ constexpr std::size_t kMostBindings = 256;  // of a block's kernel
 constexpr double kShortNanoseconds = 200e3;
 // Of less a block's three calls are what takes time: parts go over all blocks at once.
 constexpr double kLeastOfBlock = 4000;
+// Of less it does not matter which columns are read.
+constexpr double kLeastWithin = 10e3;
 constexpr double kNanosecondsOfByte = 0.1, kNanosecondsOfFlop = 0.02;
 
 // Where the arrays between the parts lie in scratch, behind each other.
@@ -75,25 +82,30 @@ class AttentionRun final : public CpuKernel {
   std::vector<int64_t> between_;
 };
 
-class AttentionByBlocks final : public CpuKernel {
+// The parts of one block after the other, or of blocks side by side.
+class AttentionBlocks final : public CpuKernel {
  public:
-  // Null: the parts have no blocks.
-  static KernelResult Make(std::span<const plan::KernelPlan> parts, const Dims& grid, std::vector<int64_t> between,
-                           double nanoseconds, const CpuKernelOptions& options) {
-    auto out = std::make_unique<AttentionByBlocks>();
+  using Made = Result<std::unique_ptr<AttentionBlocks>>;
+  // `grid`: the first free dimensions of the parts, of which the first one is the window if there are windows. Null:
+  // the parts have no blocks.
+  static Made Make(std::span<const plan::KernelPlan> parts, const Dims& grid, bool has_windows,
+                   std::vector<int64_t> between, const CpuKernelOptions& options) {
+    auto out = std::make_unique<AttentionBlocks>();
     out->grid_ = grid;
-    out->nanoseconds_ = nanoseconds;
+    out->has_windows_ = has_windows;
+    out->blocks_ = Product(grid) / (has_windows ? grid[0] : 1);
+    out->nanoseconds_ = NanosecondsOf(parts);
     out->between_ = std::move(between);
     CpuKernelOptions of_block = options;
-    of_block.threads = 1;
-    of_block.parts = options.parts * Product(grid);
+    const int workers = out->blocks_ > 1 ? options.threads : 1;
+    if (out->blocks_ > 1) of_block.threads = 1;
+    of_block.parts = options.parts * out->blocks_;
     int64_t most = 0;
     for (const plan::KernelPlan& part : parts) {
       const std::optional<Dims> free = plan::FreeDims(part);
-      if (!free || free->size() != grid.size() + 1) return nullptr;
+      if (!free || free->size() <= grid.size()) return nullptr;
       std::vector<int> grid_of;
-      for (std::size_t d = 0; d < grid.size(); ++d) grid_of.push_back(static_cast<int>(d));
-      grid_of.push_back(-1);
+      for (std::size_t d = 0; d < free->size(); ++d) grid_of.push_back(d < grid.size() ? static_cast<int>(d) : -1);
       std::optional<plan::BlockKernel> block = plan::TakeBlock(part, grid_of, grid);
       if (!block || block->bindings.size() > kMostBindings) return nullptr;
       BlockPart made;
@@ -110,19 +122,22 @@ class AttentionByBlocks final : public CpuKernel {
     }
     out->place_bytes_ = RoundUp(std::ssize(grid) * int64_t{sizeof(int32_t)}, kAttentionAlignment);
     out->worker_bytes_ = out->place_bytes_ + RoundUp(most, kAttentionAlignment);
-    out->scratch_bytes_ = options.threads * out->worker_bytes_;
+    out->scratch_bytes_ = workers * out->worker_bytes_;
     for (const int64_t bytes : out->between_) out->scratch_bytes_ += RoundUp(bytes, kAttentionAlignment);
     return out;
   }
 
   Result<> Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const override {
+    return RunWindow(0, bindings, pool, scratch);
+  }
+  Result<> RunWindow(int64_t window, std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const {
     const std::vector<std::byte*> all = WithBetween(bindings, between_, scratch);
-    const int64_t blocks = Product(grid_);
+    if (blocks_ == 1) return RunBlock(all, window, 0, pool, scratch);
     std::mutex failing;
     Result<> outcome;
-    pool.ParallelParts(blocks, nanoseconds_, [&](int64_t begin, int64_t end, int worker) {
+    pool.ParallelParts(blocks_, nanoseconds_, [&](int64_t begin, int64_t end, int worker) {
       for (int64_t b = begin; b < end; ++b) {
-        Result<> done = RunBlock(all, b, scratch + worker * worker_bytes_);
+        Result<> done = RunBlock(all, window, b, one_thread_, scratch + worker * worker_bytes_);
         if (done) continue;
         std::lock_guard<std::mutex> lock(failing);
         if (outcome) outcome = std::move(done);
@@ -144,9 +159,12 @@ class AttentionByBlocks final : public CpuKernel {
     std::vector<Place> places;
   };
 
-  Result<> RunBlock(std::span<std::byte* const> all, int64_t number, std::byte* memory) const {
+  Result<> RunBlock(std::span<std::byte* const> all, int64_t window, int64_t number, ThreadPool& pool,
+                    std::byte* memory) const {
     auto* at = reinterpret_cast<int32_t*>(memory);
-    for (std::size_t g = grid_.size(); g-- > 0; number /= grid_[g]) at[g] = static_cast<int32_t>(number % grid_[g]);
+    const std::size_t first = has_windows_ ? 1 : 0;
+    for (std::size_t g = grid_.size(); g-- > first; number /= grid_[g]) at[g] = static_cast<int32_t>(number % grid_[g]);
+    if (has_windows_) at[0] = static_cast<int32_t>(window);
     std::array<std::byte*, kMostBindings> bindings;
     for (const BlockPart& part : parts_) {
       std::size_t count = 0;
@@ -155,17 +173,114 @@ class AttentionByBlocks final : public CpuKernel {
         for (std::size_t g = 0; g < grid_.size(); ++g) address += at[g] * place.strides[g];
         bindings[count++] = address;
       }
-      KRAFLA_TRY(part.kernel->Run(std::span(bindings).first(count), one_thread_, memory + place_bytes_));
+      KRAFLA_TRY(part.kernel->Run(std::span(bindings).first(count), pool, memory + place_bytes_));
     }
     return {};
   }
 
   Dims grid_;
+  bool has_windows_ = false;
+  int64_t blocks_ = 1;
   std::vector<BlockPart> parts_;
   std::vector<int64_t> between_;
   double nanoseconds_ = 0;
   int64_t place_bytes_ = 0, worker_bytes_ = 0;
   mutable ThreadPool one_thread_{1};
+};
+
+// The columns that a mask leaves, and all of them where what it hides may count.
+class AttentionWithin final : public CpuKernel {
+ public:
+  // Null: that there are limits saves nothing.
+  static KernelResult Make(const plan::AttentionKernel& body, std::span<const plan::KernelPlan> parts,
+                           std::size_t bindings, bool by_blocks, std::vector<int64_t> between,
+                           std::unique_ptr<CpuKernel>& whole, const CpuKernelOptions& options) {
+    const int64_t columns = body.scores->n;
+    const std::vector<int64_t> widths = WindowWidths(columns);
+    auto out = std::make_unique<AttentionWithin>();
+    out->values_ = Magnitudes::OfValues(*body.product);
+    if (widths.empty() || !out->values_) return nullptr;
+    if (body.limits->added) {
+      out->keys_ = Magnitudes::OfKeys(*body.scores);
+      out->queries_ = Magnitudes::OfQueries(*body.scores);
+      if (!out->keys_ || !out->queries_) return nullptr;
+      out->of_product_ = *body.limits->added * static_cast<double>(body.scores->k) * kRoundedUp;
+    }
+    KRAFLA_ASSIGN(out->finder_, ColumnRangeFinder::Make(*body.limits, static_cast<int>(bindings)));
+    out->least_ = body.limits->least;
+    out->columns_ = columns;
+    out->rows_ = Product(body.scores->batch) * body.scores->m;
+    out->storage_ = parts[0].bindings[bindings].storage;
+    out->scratch_bytes_ = std::max(whole->scratch_bytes(), out->finder_->scratch_bytes(options.threads));
+    for (const int64_t width : widths) {
+      const std::vector<plan::KernelPlan> within = plan::WithColumnWindows(parts, width, kWindowStep);
+      Window window{width, plan::ColumnWindows(columns, width, kWindowStep), nullptr};
+      Dims grid = {window.count};
+      for (std::size_t d = 0; d < body.scores->batch.size() && by_blocks; ++d) grid.push_back(body.scores->batch[d]);
+      KRAFLA_ASSIGN(window.kernel, AttentionBlocks::Make(within, grid, /*has_windows=*/true, between, options));
+      if (window.kernel == nullptr) return nullptr;
+      out->scratch_bytes_ = std::max(out->scratch_bytes_, window.kernel->scratch_bytes());
+      out->windows_.push_back(std::move(window));
+    }
+    out->whole_ = std::move(whole);
+    return out;
+  }
+
+  Result<> Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const override {
+    const ColumnRange left = finder_->Find(bindings, pool, scratch);
+    for (const Window& window : windows_) {
+      const int64_t number = std::clamp<int64_t>(left.begin / kWindowStep, 0, window.count - 1);
+      const ColumnRange range{number * kWindowStep, number * kWindowStep + window.width};
+      if (left.begin < range.begin || left.end > range.end) continue;
+      if (!std::isfinite(values_->Outside(range, bindings, pool))) break;
+      const double least = least_ + MostAdded(range, bindings, pool);
+      if (!(least < std::numeric_limits<float>::max())) break;
+      KRAFLA_TRY(window.kernel->RunWindow(number, bindings, pool, scratch));
+      if (HaveScoresAbove(least, range, scratch, storage_, rows_, columns_)) return {};
+      break;
+    }
+    return whole_->Run(bindings, pool, scratch);
+  }
+
+ private:
+  struct Window {
+    int64_t width = 0, count = 0;
+    std::unique_ptr<AttentionBlocks> kernel;
+  };
+  static constexpr double kRoundedUp = 1.01;  // of what sums and their roundings come to
+  // Products sum up runs of 512 columns (few_rows.h), and so they do where these are all of a window's.
+  static constexpr int64_t kWindowStep = 512, kLeastWidth = 128, kNarrowStep = 64, kStepsOfOctave = 4;
+
+  // Rising: few that are wide for each that is narrow, as each is compiled.
+  static std::vector<int64_t> WindowWidths(int64_t columns) {
+    std::vector<int64_t> out;
+    for (int64_t width = kLeastWidth; width < columns;) {
+      out.push_back(width);
+      const int64_t step = width < kWindowStep ? kNarrowStep : kWindowStep;
+      const auto octave = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(width)));
+      width += std::max(step, octave / kStepsOfOctave / step * step);
+    }
+    return out;
+  }
+
+  // How much more than the mask's constant a hidden score may be: more than any number where that is not known.
+  double MostAdded(const ColumnRange& range, std::span<std::byte* const> bindings, ThreadPool& pool) const {
+    if (!keys_) return 0;
+    const double query = queries_->Outside({}, bindings, pool), key = keys_->Outside(range, bindings, pool);
+    const double product = query * key * of_product_;
+    // Sums in f32 beyond this might be infinite.
+    return product < 1e37 ? product : std::numeric_limits<double>::infinity();
+  }
+
+  std::unique_ptr<CpuKernel> whole_;
+  std::vector<Window> windows_;
+  std::optional<ColumnRangeFinder> finder_;
+  std::optional<Magnitudes> values_;
+  std::optional<Magnitudes> keys_, queries_;  // where the mask is added
+  double of_product_ = 0;                     // a score's size, by that of a query's and a key's elements
+  double least_ = 0;
+  int64_t columns_ = 0, rows_ = 0;
+  ElementType storage_ = ElementType::kF32;
 };
 
 }  // namespace
@@ -181,17 +296,26 @@ KernelResult MakeAttentionKernel(const plan::KernelPlan& plan, const plan::Atten
   const int64_t blocks = Product(grid);
   const bool fills_blocks = nanoseconds >= kLeastOfBlock * static_cast<double>(blocks);
   const bool fills_threads = blocks >= options.threads && !LieBetween(*body.scores);
-  if (blocks > 1 && fills_blocks && (fills_threads || nanoseconds < kShortNanoseconds)) {
-    KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> by_blocks,
-                  AttentionByBlocks::Make(parts, grid, between, nanoseconds, of_part));
-    if (by_blocks != nullptr) return by_blocks;
+  std::unique_ptr<CpuKernel> whole;
+  const bool wants_blocks = blocks > 1 && fills_blocks && (fills_threads || nanoseconds < kShortNanoseconds);
+  if (wants_blocks) {
+    KRAFLA_ASSIGN(whole, AttentionBlocks::Make(parts, grid, /*has_windows=*/false, between, of_part));
   }
-  std::vector<std::unique_ptr<CpuKernel>> made;
-  for (const plan::KernelPlan& part : parts) {
-    KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> kernel, CompileKernel(part, of_part));
-    made.push_back(std::move(kernel));
+  const bool by_blocks = whole != nullptr;
+  if (!by_blocks) {
+    std::vector<std::unique_ptr<CpuKernel>> made;
+    for (const plan::KernelPlan& part : parts) {
+      KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> kernel, CompileKernel(part, of_part));
+      made.push_back(std::move(kernel));
+    }
+    whole = std::make_unique<AttentionRun>(std::move(made), between);
   }
-  return std::make_unique<AttentionRun>(std::move(made), between);
+  if (body.limits && nanoseconds >= kLeastWithin) {
+    KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> within,
+                  AttentionWithin::Make(body, parts, plan.bindings.size(), by_blocks, between, whole, of_part));
+    if (within != nullptr) return within;
+  }
+  return whole;
 }
 
 }  // namespace krafla::cpu

@@ -7,6 +7,7 @@
 //   dot(select(starts[g] <= m && m < ends[g], x[m, k], 0), w[g, k, n]), contracting g and k
 //
 // As with ragged-dot, an infinity in one group's matrix does not reach the rows of another, which zero times it would.
+#include <algorithm>
 #include <optional>
 
 #include "ir/dims.h"
@@ -88,6 +89,9 @@ bool AreStartsOf(const Instruction* starts, const Instruction* ends) {
   };
   const auto is_zero = [](const Instruction* x) {
     while (x->opcode() == Opcode::kSlice || x->opcode() == Opcode::kReshape) x = x->operand(0);
+    // Arrays of one number are splats only where a pass has seen them.
+    if (x->opcode() == Opcode::kConstant)
+      return std::ranges::all_of(x->literal().bytes(), [](std::byte b) { return b == std::byte{0}; });
     const Literal* value = SplatOf(x);
     return value != nullptr && IsPositiveZero(*value);
   };

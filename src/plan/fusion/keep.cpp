@@ -110,17 +110,36 @@ bool FusionPlanner::FitsBuffers(const Instruction& i, const KernelSize& group) c
   return static_cast<int64_t>(reads.size()) + group.results <= options_.buffer_limit;
 }
 
-// Whether it reads nothing, and costs little more than an index: numbers that are repeated, and what a step of
-// arithmetic makes of an iota.
+// A reshape that adds or drops dimensions of one element alone, and costs nothing where it is computed.
+static bool OnlyMovesUnits(const Instruction& x) {
+  if (x.opcode() != Opcode::kReshape || !x.shape().IsArray() || !x.operand(0)->shape().IsArray()) return false;
+  const auto others = [](const Instruction& of) {
+    Dims out;
+    for (const int64_t extent : of.shape().dims())
+      if (extent != 1) out.push_back(extent);
+    return out;
+  };
+  return others(x) == others(*x.operand(0));
+}
+
+// Whether it reads single numbers at the most, and costs little more than an index: numbers that are repeated, what a
+// step of arithmetic makes of an iota, and masks that compare one with a position. Kernels that compute such a mask see
+// which elements it hides; one that is stored would say nothing to them (plan/rows/column_limits.h).
 bool FusionPlanner::IsMadeOfIndices(const Instruction& i) const {
-  constexpr double kMostCost = 2;
-  constexpr std::size_t kMostInstructions = 8;
+  constexpr double kMostCost = 3;
+  constexpr std::size_t kMostInstructions = 16;
   std::vector<const Instruction*> stack = {&i};
   double cost = 0;
   for (std::size_t seen = 0; !stack.empty(); ++seen) {
     const Instruction& x = *stack.back();
     stack.pop_back();
     if (x.opcode() == Opcode::kConstant && x.shape().element_count() == 1) continue;
+    // A device that counts buffers would have to count this one in every kernel.
+    if (&x != &i && x.shape().IsArray() && x.shape().element_count() == 1 && !HasBufferLimit()) continue;
+    if (&x != &i && OnlyMovesUnits(x)) {
+      stack.push_back(x.operand(0));
+      continue;
+    }
     if (seen == kMostInstructions || class_[Index(&x)] != Class::kFusible || IsDilation(x) ||
         x.opcode() == Opcode::kConcatenate || (x.operand_count() == 0 && x.opcode() != Opcode::kIota))
       return false;

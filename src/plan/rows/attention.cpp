@@ -22,17 +22,16 @@ bool SharesRight(const DotKernel& dot, int f) {
 
 class AttentionMaker {
  public:
-  AttentionMaker(const RowChain& chain, const std::set<int>& shrunk, std::size_t first)
-      : chain_(chain), shrunk_(shrunk), first_(first), digits_(chain.Digits()) {}
+  AttentionMaker(const RowChain& chain, const std::set<int>& shrunk, std::size_t first, bool added_masks)
+      : chain_(chain), shrunk_(shrunk), first_(first), added_masks_(added_masks), digits_(chain.Digits()) {}
 
   std::expected<FusedAttention, NotOneKernel> Run() {
     using enum NotOneKernel;
     const auto members = std::span(chain_.members());
     const std::optional<int> scores = OnlyBetween(members, shrunk_, first_, first_ + 1);
-    const std::optional<int> weights = OnlyBetween(members, shrunk_, first_ + 1, first_ + 2);
-    if (!scores || !weights) return std::unexpected(kBetween);
+    if (!scores || !FindBehindRows()) return std::unexpected(kBetween);
     if (!IntoRows()) return std::unexpected(kRows);
-    scores_ = *scores, weights_ = *weights;
+    scores_ = *scores;
     if (!Bind()) return std::unexpected(kOthers);
     AttentionKernel body;
     for (std::size_t m = 0; m < 3; ++m) Rebind(parts_[m].body, bindings_of_[m], buffers_);
@@ -42,17 +41,27 @@ class AttentionMaker {
     if (!IsWritten(body.scores)) return std::unexpected(kScores);
     if (!AreReduced(body)) return std::unexpected(kReductions);
     if (!IsSummed(body.product)) return std::unexpected(kProduct);
-    if (const auto bounds = ColumnBoundsAt(members, shrunk_, first_))
+    if (const auto bounds = ColumnBoundsAt(members, shrunk_, first_, added_masks_))
       body.limits = FindColumnLimits(body.scores, bounds->low, bounds->least);
     out_.kernel.name = parts_[2].name;
     for (const KernelPlan& part : parts_) out_.kernel.flops += part.flops;
     out_.kernel.body = std::move(body);
     out_.kernel.bytes = BytesMoved(out_.kernel);
-    out_.scores_array = scores_, out_.weights_array = weights_;
+    out_.arrays = {scores_, weights_};
+    out_.arrays.insert(of_rows_.begin(), of_rows_.end());
     return std::move(out_);
   }
 
  private:
+  // The arrays between the reductions and the second product: what that multiplies, and what its epilogue may read.
+  bool FindBehindRows() {
+    const RowChain::Member& last = chain_.members()[first_ + 2];
+    const auto* product = std::get_if<DotKernel>(&last.kernel.body);
+    if (product == nullptr || product->computes_lhs()) return false;
+    weights_ = last.launch.bindings[AttentionAt(product->lhs_binding)].allocation;
+    of_rows_ = ArraysBetween(chain_.members(), shrunk_, first_ + 1, first_ + 2);
+    return std::erase(of_rows_, weights_) == 1;
+  }
   // The members over the same free dimensions: the digits of the rows, of which the last one shares the right operands
   // of both products.
   bool IntoRows() {
@@ -103,16 +112,18 @@ class AttentionMaker {
   // One binding for each slice that the kernel touches; the arrays between the members come last.
   bool Bind() {
     std::vector<std::vector<int>> of(3);
-    std::vector<Binding> inner(2);
+    std::vector<int> between = {scores_, weights_};
+    between.insert(between.end(), of_rows_.begin(), of_rows_.end());
+    std::vector<Binding> inner(between.size());
     for (std::size_t m = 0; m < 3; ++m) {
       const LaunchStep& launch = chain_.members()[first_ + m].launch;
       for (std::size_t b = 0; b < launch.bindings.size(); ++b) {
         const Slice& slice = launch.bindings[b];
         const Binding& binding = parts_[m].bindings[b];
-        if (slice.allocation == scores_ || slice.allocation == weights_) {
-          const bool is_weights = slice.allocation == weights_;
-          inner[is_weights ? 1 : 0] = {binding.storage, binding.element_count, true, true};
-          of[m].push_back(is_weights ? -2 : -1);
+        if (const auto found = std::ranges::find(between, slice.allocation); found != between.end()) {
+          const auto number = static_cast<int>(found - between.begin());
+          inner[AttentionAt(number)] = {binding.storage, binding.element_count, true, true};
+          of[m].push_back(-1 - number);
           continue;
         }
         std::size_t n = 0;
@@ -141,14 +152,15 @@ class AttentionMaker {
     scores_buffer_ = outer, weights_buffer_ = outer + 1;
     return true;
   }
-  // Whether an index is that of the program's own row and column in an array of rows of `columns` elements.
-  bool IsOwn(const ElementProgram& p, IndexId index, int64_t columns) const {
+  // Whether an index is that of the program's own row and column in an array of rows of `columns` elements; `in_row`:
+  // how far columns go on, 0 where an array has one element a row.
+  bool IsOwn(const ElementProgram& p, IndexId index, int64_t columns, int64_t in_row = 1) const {
     IndexSpace space = p.space;
-    if (space.dims().size() != free_.size() + 1) return false;
+    if (space.dims().size() < free_.size() || space.dims().size() > free_.size() + 1) return false;
     IndexId rest = index;
     for (std::size_t d = 0; d < space.dims().size(); ++d) {
       if (space.dims()[d] == 1) continue;
-      const int64_t stride = d < free_.size() ? units_[d] * columns : 1;
+      const int64_t stride = d < free_.size() ? units_[d] * columns : in_row;
       rest = space.Sub(rest, space.Mul(space.Iter(static_cast<int>(d)), stride));
     }
     return space.RangeOf(rest) == Interval{0, 0};
@@ -189,11 +201,22 @@ class AttentionMaker {
       if (is_last) continue;
       if ((is_element && !p.stores.empty()) || Touches(p, weights_buffer_)) return false;
       for (const Store& store : p.stores)
-        if (store.buffer >= scores_buffer_) return false;
+        if (store.buffer >= scores_buffer_ && !(IsOfRows(store.buffer) && StoresOwnOfRow(p, store))) return false;
     }
     return true;
   }
+  bool IsOfRows(int buffer) const { return buffer > weights_buffer_; }
+  bool StoresOwnOfRow(const ElementProgram& p, const Store& s) const {
+    return s.mask == kNoNode && s.storage == buffers_[AttentionAt(s.buffer)].storage && IsOwn(p, s.index, 1, 0);
+  }
+  // Of the arrays that have an element a row, the epilogue of the second product reads its own row's.
+  bool ReadsOwnOfRows(const ElementProgram& p) const {
+    return std::ranges::all_of(p.nodes, [&](const Node& n) {
+      return n.op != NodeOp::kLoad || !IsOfRows(n.buffer) || (n.mask == kNoNode && IsOwn(p, n.index, 1, 0));
+    });
+  }
   bool IsSummed(const DotKernel& dot) const {
+    if (!ReadsOwnOfRows(dot.epilogue)) return false;
     if (dot.accumulate_type != ElementType::kF32 || dot.computes_lhs() || dot.lhs_binding != weights_buffer_ ||
         dot.lhs_offset != 0 || dot.lhs_k_stride != 1 || Touches(dot.epilogue, weights_buffer_) ||
         dot.lhs_type != buffers_[AttentionAt(weights_buffer_)].storage)
@@ -208,11 +231,13 @@ class AttentionMaker {
   const RowChain& chain_;
   const std::set<int>& shrunk_;
   std::size_t first_;
+  bool added_masks_;
   Dims digits_;
   Dims free_, units_;  // of the parts: their extents, and the rows that they go on by
   std::vector<KernelPlan> parts_;
   std::vector<std::vector<int>> bindings_of_;
   std::vector<ProgramBuffer> buffers_;
+  std::vector<int> of_rows_;  // arrays between the second and the third member that have an element a row
   int scores_ = 0, weights_ = 0, scores_buffer_ = 0, weights_buffer_ = 0;
   FusedAttention out_;
 };
@@ -220,8 +245,8 @@ class AttentionMaker {
 }  // namespace
 
 std::expected<FusedAttention, NotOneKernel> FuseAttention(const RowChain& chain, const std::set<int>& shrunk,
-                                                          std::size_t first) {
-  return AttentionMaker(chain, shrunk, first).Run();
+                                                          std::size_t first, bool added_masks) {
+  return AttentionMaker(chain, shrunk, first, added_masks).Run();
 }
 
 std::vector<KernelPlan> PartsOfAttention(const KernelPlan& plan, const AttentionKernel& attention) {

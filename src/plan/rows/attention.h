@@ -15,11 +15,11 @@ namespace krafla::plan {
 struct FusedAttention {
   KernelPlan kernel;
   std::vector<Slice> bindings;
-  int scores_array = 0, weights_array = 0;  // allocations that are no more
+  std::set<int> arrays;  // allocations that are no more
 };
 // The members `first`, `first` + 1 and `first` + 2 of the chain: a product, reductions and a product, or they are none.
-// `shrunk`: the arrays that only members touch.
+// `shrunk`: the arrays that only members touch. `added_masks`: RowGroupOptions::limits_added_masks.
 std::expected<FusedAttention, NotOneKernel> FuseAttention(const RowChain& chain, const std::set<int>& shrunk,
-                                                          std::size_t first);
+                                                          std::size_t first, bool added_masks);
 
 }  // namespace krafla::plan

@@ -5,13 +5,14 @@
 #include <bit>
 #include <cmath>
 
+#include "plan/rows/column_limits.h"
 #include "plan/rows/free_programs.h"
 #include "plan/rows/mask_ranges.h"
 
 namespace krafla::plan {
-std::optional<int> OnlyBetween(std::span<const RowChain::Member> members, const std::set<int>& shrunk, std::size_t from,
+std::vector<int> ArraysBetween(std::span<const RowChain::Member> members, const std::set<int>& shrunk, std::size_t from,
                                std::size_t to) {
-  std::optional<int> out;
+  std::vector<int> out;
   for (int allocation : shrunk) {
     bool is_between = true;
     for (std::size_t m = 0; m < members.size(); ++m) {
@@ -19,10 +20,15 @@ std::optional<int> OnlyBetween(std::span<const RowChain::Member> members, const 
           std::ranges::any_of(members[m].launch.bindings, [&](const Slice& s) { return s.allocation == allocation; });
       is_between = is_between && touches == (m == from || m == to);
     }
-    if (is_between && out) return std::nullopt;
-    if (is_between) out = allocation;
+    if (is_between) out.push_back(allocation);
   }
   return out;
+}
+
+std::optional<int> OnlyBetween(std::span<const RowChain::Member> members, const std::set<int>& shrunk, std::size_t from,
+                               std::size_t to) {
+  const std::vector<int> found = ArraysBetween(members, shrunk, from, to);
+  return found.size() == 1 ? std::optional(found[0]) : std::nullopt;
 }
 
 namespace {
@@ -169,22 +175,30 @@ std::optional<int> OnlyBinding(const RowChain::Member& m, int allocation) {
   return out;
 }
 
-// Of the softmax alone: all that it stores is the one array.
-bool StoresOnly(const RowChain::Member& m, int binding) {
-  return std::ranges::all_of(m.accesses, [&](const RowAccess& a) { return !a.is_store || a.binding == binding; });
+// Of the softmax: all that it stores of its elements is the one array. What it stores once a row is what the reductions
+// are, to which columns that are left out add nothing.
+bool StoresOnly(const ReduceKernel& reduce, int binding) {
+  return std::ranges::all_of(reduce.stages, [&](const ReduceStage& stage) {
+    return stage.scope == ReduceStage::Scope::kRow ||
+           std::ranges::all_of(stage.program.stores, [&](const Store& s) { return s.buffer == binding; });
+  });
 }
 
 }  // namespace
 
 std::optional<ColumnBounds> ColumnBoundsAt(std::span<const RowChain::Member> members, const std::set<int>& shrunk,
-                                           std::size_t at) {
+                                           std::size_t at, bool added) {
   const auto* first = std::get_if<DotKernel>(&members[at].kernel.body);
   const auto* reduce = std::get_if<ReduceKernel>(&members[at + 1].kernel.body);
   const auto* second = std::get_if<DotKernel>(&members[at + 2].kernel.body);
   if (first == nullptr || reduce == nullptr || second == nullptr) return std::nullopt;
   const std::optional<int> scores = OnlyBetween(members, shrunk, at, at + 1);
-  const std::optional<int> parts = OnlyBetween(members, shrunk, at + 1, at + 2);
-  if (!scores || !parts) return std::nullopt;
+  // Besides what is multiplied there may be arrays that have an element a row.
+  const std::vector<int> behind = ArraysBetween(members, shrunk, at + 1, at + 2);
+  const int multiplied =
+      second->computes_lhs() ? -1 : members[at + 2].launch.bindings[BoundAt(second->lhs_binding)].allocation;
+  const auto parts = std::ranges::find(behind, multiplied);
+  if (!scores || parts == behind.end()) return std::nullopt;
   ColumnBounds out{at, at + 1, at + 2, *scores, *parts, first->n, 0, 0};
   // Columns side by side, all of them in every one of the three.
   if (reduce->element_dims != Dims({out.columns}) || second->k != out.columns || second->lhs_k_stride != 1 ||
@@ -193,7 +207,7 @@ std::optional<ColumnBounds> ColumnBoundsAt(std::span<const RowChain::Member> mem
     return std::nullopt;
   const std::optional<int> written = OnlyBinding(members[at], *scores), read = OnlyBinding(members[at + 1], *scores),
                            stored = OnlyBinding(members[at + 1], *parts);
-  if (!written || !read || !stored || !StoresOnly(members[at + 1], *stored)) return std::nullopt;
+  if (!written || !read || !stored || !StoresOnly(*reduce, *stored)) return std::nullopt;
   const ElementProgram& epilogue = first->epilogue;
   if (epilogue.stores.size() != 1 || epilogue.stores[0].mask != kNoNode) return std::nullopt;
   const ElementType kept = epilogue.stores[0].storage;
@@ -201,13 +215,17 @@ std::optional<ColumnBounds> ColumnBoundsAt(std::span<const RowChain::Member> mem
   const int column_dim = static_cast<int>(epilogue.space.dims().size()) - 1;
   const IndexSpace::Affine column = epilogue.space.StrideAlong(epilogue.stores[0].index, column_dim);
   if (!column.affine || column.stride != 1) return std::nullopt;
-  const std::optional<double> low = MaskConstant(epilogue, epilogue.stores[0].node);
+  std::optional<double> low = MaskConstant(epilogue, epilogue.stores[0].node);
+  const std::optional<AddedMask> mask = added ? FindAddedMask(epilogue) : std::nullopt;
+  if (mask) low = mask->low;
   constexpr double kLowEnough = -1000;
   if (!low || !(*low <= kLowEnough)) return std::nullopt;
   if (!MakesZeros(*reduce, *read)) return std::nullopt;
   out.low = *low;
   // exp(x) is zero for x < -104. The difference of two numbers of such a size is a multiple of their spacing.
-  out.least = std::isinf(*low) ? *low : *low + std::max(200.0, std::abs(*low) * 0x1p-20);
+  // So is a sum that was rounded to bf16.
+  const double spacing = mask ? 0x1p-7 : 0x1p-20;
+  out.least = std::isinf(*low) ? *low : *low + std::max(200.0, std::abs(*low) * spacing);
   return out;
 }
 

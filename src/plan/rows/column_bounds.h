@@ -12,7 +12,10 @@
 
 namespace krafla::plan {
 
-// The array of `shrunk` that lies between two members and that no other one touches; nothing where there are several.
+// The arrays of `shrunk` that lie between two members and that no other one touches.
+std::vector<int> ArraysBetween(std::span<const RowChain::Member> members, const std::set<int>& shrunk, std::size_t from,
+                               std::size_t to);
+// The only one; nothing where there are several.
 std::optional<int> OnlyBetween(std::span<const RowChain::Member> members, const std::set<int>& shrunk, std::size_t from,
                                std::size_t to);
 
@@ -28,9 +31,10 @@ struct ColumnBounds {
 // not.
 std::optional<ColumnBounds> FindColumnBounds(std::span<const RowChain::Member> members, const std::set<int>& shrunk);
 
-// The same of the three members from `at` on.
+// The same of the three members from `at` on. `added`: masks that are added as well, of which `low` and `least` do not
+// count what they are added to (column_limits.h).
 std::optional<ColumnBounds> ColumnBoundsAt(std::span<const RowChain::Member> members, const std::set<int>& shrunk,
-                                           std::size_t at);
+                                           std::size_t at, bool added = false);
 
 // Whether all scores of the columns from `first` on are masked in the part [begin, begin + extent) of free dimension
 // `dim` of the scores' kernel.

@@ -2,6 +2,7 @@
 #include "plan/rows/column_limits.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "ir/comparison.h"
 #include "plan/reindex.h"
@@ -39,8 +40,9 @@ class LimitFinder {
     out_.results.clear();
   }
 
-  std::optional<ColumnLimits> Run() {
-    Look(p_.stores.front().node);
+  // `from`: the value that is `low` where it is masked.
+  std::optional<ColumnLimits> Run(NodeId from) {
+    Look(from);
     if (ends_.empty() && begins_.empty()) return std::nullopt;
     ColumnLimits out;
     out.ends = static_cast<int>(ends_.size());
@@ -133,9 +135,61 @@ class LimitFinder {
 }  // namespace
 
 std::optional<ColumnLimits> FindColumnLimits(const DotKernel& scores, double low, double least) {
-  std::optional<ColumnLimits> out = LimitFinder(scores.epilogue, low).Run();
-  if (out) out->least = least;
+  const std::optional<AddedMask> added = FindAddedMask(scores.epilogue);
+  const NodeId from = added ? added->choice : scores.epilogue.stores.front().node;
+  std::optional<ColumnLimits> out = LimitFinder(scores.epilogue, low).Run(from);
+  if (!out) return out;
+  out->least = least;
+  if (added) out->added = added->factor;
   return out;
+}
+
+namespace {
+
+const Node& Unrounded(const ElementProgram& p, NodeId& id) {
+  while (p.nodes[LimitAt(id)].op == NodeOp::kRound) id = p.nodes[LimitAt(id)].operands[0];
+  return p.nodes[LimitAt(id)];
+}
+
+// How many times the size of the product a value is at the most.
+std::optional<double> FactorOf(const ElementProgram& p, NodeId id) {
+  const Node& n = Unrounded(p, id);
+  if (n.op == NodeOp::kParam && n.bits == 0) return 1.01;  // for what is rounded on the way
+  if (n.op != NodeOp::kHlo) return std::nullopt;
+  if (n.opcode == Opcode::kMultiply)
+    for (const int side : {0, 1}) {
+      const std::optional<float> by = FloatConstant(p, n.operands[static_cast<std::size_t>(side)]);
+      const std::optional<double> of = by ? FactorOf(p, n.operands[static_cast<std::size_t>(1 - side)]) : std::nullopt;
+      if (of) return *of * std::abs(*by);
+    }
+  if (n.opcode == Opcode::kDivide) {
+    const std::optional<float> by = FloatConstant(p, n.operands[1]);
+    const std::optional<double> of = by && *by != 0 ? FactorOf(p, n.operands[0]) : std::nullopt;
+    if (of) return *of / std::abs(*by);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<AddedMask> FindAddedMask(const ElementProgram& epilogue) {
+  if (epilogue.stores.size() != 1) return std::nullopt;
+  NodeId root = epilogue.stores.front().node;
+  const Node& sum = Unrounded(epilogue, root);
+  if (sum.op != NodeOp::kHlo || sum.opcode != Opcode::kAdd || sum.type != ElementType::kF32) return std::nullopt;
+  for (const int side : {0, 1}) {
+    AddedMask out;
+    out.choice = sum.operands[static_cast<std::size_t>(side)];
+    const Node& choice = Unrounded(epilogue, out.choice);
+    const std::optional<double> factor = FactorOf(epilogue, sum.operands[static_cast<std::size_t>(1 - side)]);
+    if (!factor || choice.op != NodeOp::kHlo || choice.opcode != Opcode::kSelect) continue;
+    const std::optional<float> a = FloatConstant(epilogue, choice.operands[1]),
+                               b = FloatConstant(epilogue, choice.operands[2]);
+    if (!a || !b || !(std::min(*a, *b) < 0) || !std::isfinite(std::max(*a, *b))) continue;
+    out.low = std::min(*a, *b), out.factor = *factor;
+    return out;
+  }
+  return std::nullopt;
 }
 
 }  // namespace krafla::plan

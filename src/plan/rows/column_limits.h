@@ -13,4 +13,12 @@ namespace krafla::plan {
 // mask says anything about columns.
 std::optional<ColumnLimits> FindColumnLimits(const DotKernel& scores, double low, double least);
 
+// A value that is a number of which the size is at most `factor` times that of the product, and a choice that is `low`
+// where it is masked.
+struct AddedMask {
+  NodeId choice = kNoNode;
+  double low = 0, factor = 0;
+};
+std::optional<AddedMask> FindAddedMask(const ElementProgram& epilogue);
+
 }  // namespace krafla::plan

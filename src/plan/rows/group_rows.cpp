@@ -182,7 +182,8 @@ std::optional<std::size_t> ModulePlanner::MakeAttention(const Scope& scope, cons
     return std::nullopt;
   LoggedRowGroup logged;
   for (const RowChain::Member& m : members) logged.kernels.push_back(m.launch.instruction);
-  std::expected<FusedAttention, NotOneKernel> made = FuseAttention(group.chain, group.shrunk, 0);
+  std::expected<FusedAttention, NotOneKernel> made =
+      FuseAttention(group.chain, group.shrunk, 0, options_.row_groups.limits_added_masks);
   if (made && !options_.row_groups.takes_attention(made->kernel)) made = std::unexpected(NotOneKernel::kDevice);
   if (!made) {
     logged.not_one_kernel = made.error();
@@ -198,7 +199,7 @@ std::optional<std::size_t> ModulePlanner::MakeAttention(const Scope& scope, cons
   fused.bindings = std::move(made->bindings);
   fused.kernel = KernelNumber(std::move(made->kernel));
   out.steps.emplace_back(std::move(fused));
-  group.shrunk = {made->scores_array, made->weights_array};
+  group.shrunk = std::move(made->arrays);
   EndRowGroup(scope, group);
   logged.is_one_kernel = true;
   logged.saved_bytes = group.saved, logged.rows = logged.block_rows = group.chain.rows();

@@ -27,8 +27,32 @@ AttentionPrograms::AttentionPrograms(const plan::KernelPlan& plan, const Attenti
       n.index = 0;
     }
   }
+  TakeRowsOut(kernel, scores_buffer + 2);
   score = kernel.scores->epilogue.stores.front().node;
   weight = stages.back().stores.front().node;
+}
+
+void AttentionPrograms::TakeRowsOut(const AttentionKernel& kernel, int first_buffer) {
+  std::vector<int> param_of;  // by buffer from `first_buffer` on
+  for (std::size_t s = 0; s < stages.size(); ++s)
+    if (kernel.rows.stages[s].scope == ReduceStage::Scope::kRow) {
+      std::erase_if(stages[s].stores, [&](const plan::Store& store) {
+        if (store.buffer < first_buffer) return false;
+        const auto number = static_cast<std::size_t>(store.buffer - first_buffer);
+        if (param_of.size() <= number) param_of.resize(number + 1);
+        of_rows.push_back({s, store.node});
+        param_of[number] = static_cast<int>(of_rows.size());
+        return true;
+      });
+    }
+  product = kernel.product->epilogue;
+  for (plan::Node& n : product.nodes) {
+    if (n.op != plan::NodeOp::kLoad || n.buffer < first_buffer) continue;
+    n.op = plan::NodeOp::kParam;
+    n.bits = static_cast<uint64_t>(param_of[static_cast<std::size_t>(n.buffer - first_buffer)]);
+    n.buffer = -1;
+    n.index = 0;
+  }
 }
 
 namespace {
@@ -143,6 +167,7 @@ Refusal RefusesGroup(const AttentionCase& c) {
 }
 
 Refusal RefusesTiles(const AttentionCase& c) {
+  if (!AttentionPrograms(c.plan, c.k).of_rows.empty()) return "the product reads what rows have made";
   std::string reason;
   if (ChooseAttentionTile(c.k, c.target, reason)) return std::nullopt;
   return reason;

@@ -19,6 +19,16 @@ struct AttentionPrograms {
   std::vector<plan::ElementProgram> stages;  // of AttentionKernel::rows
   plan::NodeId score = plan::kNoNode;        // of the epilogue of the scores: what it stores
   plan::NodeId weight = plan::kNoNode;       // of the last stage: what it stores
+  // The epilogue of the product, whose params from 1 on are what row stages make for it, one of each of these.
+  struct OfRow {
+    std::size_t stage = 0;
+    plan::NodeId node = plan::kNoNode;
+  };
+  std::vector<OfRow> of_rows;
+  plan::ElementProgram product;
+
+ private:
+  void TakeRowsOut(const plan::AttentionKernel& kernel, int first_buffer);
 };
 
 // A sum of exp(x - h), where h is the same in all of a row and may be known after the sum: stage `sum` of the rows,
@@ -46,7 +56,7 @@ Result<EmittedDispatch> EmitAttentionRows(KernelWriter& w, const plan::Attention
                                           const AttentionPrograms& programs, const Target& target);
 
 // attention.group: a workgroup of `lanes` invocations takes a row. `subgroup`: the size of subgroup that the kernel
-// counts on, 0 for none. All columns are gone through, those that a mask hides as well.
+// counts on, 0 for none.
 Result<EmittedDispatch> EmitAttentionGroup(KernelWriter& w, const plan::AttentionKernel& kernel,
                                            const AttentionPrograms& programs, const Target& target, uint32_t lanes,
                                            uint32_t subgroup);

@@ -16,6 +16,28 @@ Value Largest(Builder& b, Value x, Value y) { return x && y ? b.SMax(x, y) : x ?
 
 }  // namespace
 
+Value AllOfWorkgroup(Builder& b, Value mine, uint32_t local, uint32_t subgroup) {
+  const Id all = b.SharedArray(Kind::kU32, 1, local);
+  if (subgroup != 0) {
+    for (uint32_t mask = 1; mask < subgroup; mask *= 2) mine = b.And(mine, b.SubgroupShuffleXor(mine, mask));
+    b.If(b.Compare(Cmp::kEq, b.SubgroupLane(), b.U32(0)), [&] { b.StoreShared(all, b.SubgroupId(), mine); });
+    b.WorkgroupBarrier();
+    Value out = b.LoadShared(all, Kind::kU32, 1, b.U32(0));
+    for (uint32_t s = 1; s < local / subgroup; ++s) out = b.And(out, b.LoadShared(all, Kind::kU32, 1, b.U32(s)));
+    return out;
+  }
+  b.StoreShared(all, b.LocalIndex(), mine);
+  b.WorkgroupBarrier();
+  for (uint32_t half = local / 2; half >= 1; half /= 2) {
+    b.If(b.Compare(Cmp::kULt, b.LocalIndex(), b.U32(half)), [&] {
+      const Value other = b.LoadShared(all, Kind::kU32, 1, b.Add(b.LocalIndex(), b.U32(half)));
+      b.StoreShared(all, b.LocalIndex(), b.And(b.LoadShared(all, Kind::kU32, 1, b.LocalIndex()), other));
+    });
+    b.WorkgroupBarrier();
+  }
+  return b.LoadShared(all, Kind::kU32, 1, b.U32(0));
+}
+
 Result<EmittedDispatch> EmitFiniteFlags(KernelWriter& w, const AttentionKernel& kernel, uint32_t local,
                                         bool by_workgroups) {
   Builder& b = w.b;
@@ -39,18 +61,8 @@ Result<EmittedDispatch> EmitFiniteFlags(KernelWriter& w, const AttentionKernel& 
     w.buffers.StoreWords(flags, me, good);
     return EmittedDispatch{0, {kFiniteFlags / local, 1, 1}, {}};
   }
-  const Id all = b.SharedArray(Kind::kU32, 1, local);
-  b.StoreShared(all, b.LocalIndex(), good);
-  b.WorkgroupBarrier();
-  for (uint32_t half = local / 2; half >= 1; half /= 2) {
-    b.If(b.Compare(Cmp::kULt, b.LocalIndex(), u(half)), [&] {
-      const Value other = b.LoadShared(all, Kind::kU32, 1, b.Add(b.LocalIndex(), u(half)));
-      b.StoreShared(all, b.LocalIndex(), b.And(b.LoadShared(all, Kind::kU32, 1, b.LocalIndex()), other));
-    });
-    b.WorkgroupBarrier();
-  }
-  b.If(b.Compare(Cmp::kEq, b.LocalIndex(), u(0)),
-       [&] { w.buffers.StoreWords(flags, b.WorkgroupId(0), b.LoadShared(all, Kind::kU32, 1, u(0))); });
+  const Value all = AllOfWorkgroup(b, good, local, /*subgroup=*/0);
+  b.If(b.Compare(Cmp::kEq, b.LocalIndex(), u(0)), [&] { w.buffers.StoreWords(flags, b.WorkgroupId(0), all); });
   return EmittedDispatch{0, {kFiniteFlags, 1, 1}, {}};
 }
 

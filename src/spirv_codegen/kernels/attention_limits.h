@@ -14,6 +14,10 @@ inline constexpr uint32_t kFiniteFlags = 64;
 Result<EmittedDispatch> EmitFiniteFlags(KernelWriter& w, const plan::AttentionKernel& kernel, uint32_t local,
                                         bool by_workgroups);
 
+// Whether the word is 1, and not 0, in all `local` invocations of the workgroup, a power of two of them. `subgroup`:
+// the size of subgroup that the kernel counts on, 0 for none.
+Value AllOfWorkgroup(Builder& b, Value mine, uint32_t local, uint32_t subgroup);
+
 // Columns [begin, end); a value that is empty says nothing.
 struct ColumnRange {
   Value begin, end;

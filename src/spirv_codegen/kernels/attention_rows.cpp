@@ -404,22 +404,30 @@ class AttentionRows {
       state = sums.Absorb(state, [&](const Values& zeros) { return WalkRest(zeros, turn); });
     }
     const Values out = sums.Finish(state);
-    const Epilogue epilogue(w_, k_.product->epilogue, k_.product->accumulate_type, k_.product->result_type);
-    for (std::size_t r = 0; r < rows_.size(); ++r)
+    Epilogue epilogue(w_, programs_.product, k_.product->accumulate_type, k_.product->result_type);
+    for (std::size_t r = 0; r < rows_.size(); ++r) {
+      Values of_row;
+      for (const AttentionPrograms::OfRow& made : programs_.of_rows)
+        of_row.push_back(RowStage(rows_[r], made.stage).Node(made.node));
+      epilogue.SetParams(std::move(of_row));
       for (std::size_t c = 0; c < count; ++c)
         product_.FinishOne(w_, epilogue, batch_, rows_[r].number, U(static_cast<int64_t>(c) * width),
                            out[r * count + c], rows_[r].exists);
+    }
+  }
+
+  ProgramLowering RowStage(const Row& row, std::size_t stage) {
+    ProgramLowering out(b_, w_.buffers, programs_.stages[stage]);
+    out.SetLinear(batch_, 0, rank());
+    out.SetIter(rank(), row.number);
+    for (std::size_t i = 0; i < row.known.size(); ++i) out.SetParam(static_cast<int>(i), row.known[i]);
+    return out;
   }
 
   // What is stored once a row.
   void EmitRowStages(const Row& row) {
     for (std::size_t s = 0; s < k_.rows.stages.size(); ++s) {
-      if (k_.rows.stages[s].scope != ReduceStage::Scope::kRow) continue;
-      ProgramLowering lowering(b_, w_.buffers, programs_.stages[s]);
-      lowering.SetLinear(batch_, 0, rank());
-      lowering.SetIter(rank(), row.number);
-      for (std::size_t i = 0; i < row.known.size(); ++i) lowering.SetParam(static_cast<int>(i), row.known[i]);
-      lowering.EmitStores(row.exists);
+      if (k_.rows.stages[s].scope == ReduceStage::Scope::kRow) RowStage(row, s).EmitStores(row.exists);
     }
   }
 

@@ -177,6 +177,7 @@ void Epilogue::Emit(std::span<const Value> coordinates, int vector_dim, Value ac
       for (std::size_t d = 0; d < coordinates.size(); ++d) lowering.SetIter(static_cast<int>(d), coordinates[d]);
       lowering.SetIter(vector_dim, first);
       lowering.SetParam(0, AsResult(b, accumulate_, result_, sum));
+      for (std::size_t i = 0; i < params_.size(); ++i) lowering.SetParam(static_cast<int>(i) + 1, params_[i]);
       lowering.EmitStores();
     };
     if (when) {

@@ -124,11 +124,14 @@ class Epilogue {
   // first sum's. Sums past the end of `vector_dim` are left out; `condition`: on everything else, may be empty.
   void Emit(std::span<const Value> coordinates, int vector_dim, Value acc, Value condition) const;
   bool is_big() const { return program_.nodes.size() > 12; }
+  // Further params of the program, from number 1 on, the same for all sums that are emitted from now on.
+  void SetParams(Values params) { params_ = std::move(params); }
 
  private:
   KernelWriter& w_;
   const plan::ElementProgram& program_;
   ElementType accumulate_, result_;
+  Values params_;
 };
 
 // out[row, column] = sum over segments and depth of a[row, k] * b[k, column], for each batch.
