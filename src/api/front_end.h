@@ -19,6 +19,7 @@ inline constexpr CompileTarget kCpuTarget{
     .name = "cpu",
     .takes_dilated_convolutions = true,
     .computes_operands = true,
+    .copies_rows = true,
     .runs_row_groups = true,
     .packs_elements = true,
     .takes_attention = &TakesAttentionOnCpu,
