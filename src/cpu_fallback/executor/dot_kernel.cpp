@@ -77,7 +77,7 @@ class DotRun final : public CpuKernel {
     out->count_ = 1;
     for (int64_t d : dims) out->count_ *= d;
     if (out->count_ == 0) return out;
-    KRAFLA_ASSIGN(out->epilogue_, Epilogue::Make(body.epilogue, body.accumulate_type, dims));
+    KRAFLA_ASSIGN(out->epilogue_, Epilogue::Make(body.epilogue, body.accumulate_type, dims, options.runs));
     out->problem_ = ProblemOf(body);
     if (body.computes_lhs() != body.computes_rhs()) out->FindBases(body);
     out->body_ = body;
