@@ -329,6 +329,20 @@ TEST(Routine, CallsWhatItDoesNotDo) {
       "less { x = f32[] parameter(0)\n  y = f32[] parameter(1)\n  ROOT c = pred[] compare(x, y), direction=LT }\n"));
 }
 
+// The product of two vectors is part of a turn: nothing is called. (Whole numbers and quarters, so that sums are the
+// same in every order.)
+TEST(Routine, ProductsOfVectors) {
+  for (int n : {9, 16, 33, 40}) {
+    const std::string type = "f32[" + std::to_string(n) + "]";
+    const int64_t calls = cpu::native::CountsOfNativeCode().calls;
+    ExpectSameBits(Counted(40, type,
+                           "  d = f32[] dot(s, s), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n"
+                           "  two = f32[] constant(2)\n  least = f32[] minimum(d, two)\n  all = " +
+                               type + " broadcast(least), dimensions={}\n  next = " + type + " maximum(s, all)\n"));
+    EXPECT_EQ(cpu::native::CountsOfNativeCode().calls, calls) << n;
+  }
+}
+
 // What follows a product has lanes, over sums that the product leaves in memory of the tape: of one product and of two,
 // of which each reads what is stored to.
 TEST(Routine, LanesBehindProducts) {
