@@ -264,6 +264,8 @@ struct CompileTarget {
   bool runs_spirv = false;
   // Its dots compute operands where they read them (plan::DotKernel).
   bool computes_operands = false;
+  // It copies rows of memory from computed places (plan::FusionOptions::stores_gathered_pads).
+  bool copies_rows = false;
   // It runs row groups (plan::RowGroupStep).
   bool runs_row_groups = false;
   // Its executables take packed elements as callers know them (api/packed_executable.h).

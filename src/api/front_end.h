@@ -20,6 +20,7 @@ inline constexpr CompileTarget kCpuTarget{
     .takes_dilated_convolutions = true,
     .reduces_columns_faster = true,
     .computes_operands = true,
+    .copies_rows = true,
     .runs_row_groups = true,
     .packs_elements = true,
     .takes_attention = &TakesAttentionOnCpu,

@@ -15,6 +15,8 @@ std::string Says(const KeptValue& kept) {
                                     : Format("{} takes it from memory.", kept.reader->name());
     case KeptWhy::kManyPlaces: return "Too many places read it for it to be computed in each.";
     case KeptWhy::kTwoPads: return "It lays elements apart, and so does what reads it.";
+    case KeptWhy::kGatheredPad:
+      return "To decide at each computed place whether it holds an element costs more than to store it.";
     case KeptWhy::kConcatenate:
       return "To choose among the operands of a concatenate at each element costs more than to store it.";
     case KeptWhy::kRepeated:

@@ -22,6 +22,7 @@ enum class KeptWhy : uint8_t {
   kWanted,       // it is a result, or a reader takes it from memory
   kManyPlaces,   // FusionLimits::places
   kTwoPads,      // a pad that lays elements apart below another one or a window
+  kGatheredPad,  // a pad that is read at computed places (FusionOptions::stores_gathered_pads)
   kConcatenate,  // to choose among its operands at each element costs more than to store it
   kRepeated,     // one kernel reads it, and would compute it too often for what it costs
   kShared,       // several kernels read it, and each would compute it

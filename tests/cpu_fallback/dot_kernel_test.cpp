@@ -248,6 +248,17 @@ TEST(DotKernelTest, Parts) {
     }
 }
 
+// Both sides are read where they lie: tiles of one to three vectors of columns, of whole rows and parts of them, and
+// depths that are added to what is there.
+TEST(DotKernelTest, FewRowsWhereTheyLie) {
+  using enum ElementType;
+  for (ElementType t : {kF32, kF64, kS32, kU32, kS64})
+    for (int64_t m : {2, 3, 7, 8, 11, 16, 17})
+      for (int64_t n : {8, 16, 40, 64, 80, 90})
+        for (int64_t k : {5, 33, 300})
+          for (bool transposed : {false, true}) CheckDot({{}, m, n, k, t, t, t, t, transposed, false});
+}
+
 TEST(DotKernelTest, LongSums) {
   using enum ElementType;
   for (bool transposed : {false, true})

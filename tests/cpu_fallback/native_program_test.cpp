@@ -217,6 +217,23 @@ TEST(NativeProgram, ColumnsOfComputedValuesAreFoldedTogether) {
   EXPECT_EQ(layout("24"), cpu::ReduceLayout::kRows);
 }
 
+// Sums of what is computed of short lines go along the lines, and not over strided elements.
+TEST(NativeProgram, SumsOfComputedShortLinesGoAlongThem) {
+  auto executable = CompileFor(NativeUse::kWorthwhile, R"(HloModule m
+add { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b) }
+ENTRY e {
+  x = f32[1000,26,16] parameter(0)
+  y = f32[1000,26,16] multiply(x, x)
+  no = f32[] constant(0)
+  ROOT r = f32[1000,16] reduce(y, no), dimensions={1}, to_apply=add
+})");
+  ASSERT_TRUE(executable) << executable.error().ToString();
+  const auto& body = std::get<plan::ReduceKernel>((*executable)->plan().kernels.at(0).body);
+  EXPECT_EQ(cpu::ChooseReduceTiling(body, cpu::FindReduceLanes(body)).layout, cpu::ReduceLayout::kRowsByElements);
+}
+
 TEST(NativeProgram, ElementsFromAnywhere) {
   for (const char* t : {"f32", "f64"}) {
     for (int n : {300, 317}) {

@@ -7,6 +7,8 @@
 #include <chrono>
 #include <string>
 
+#include "cpu_fallback/executor/kernel_families.h"
+#include "cpu_fallback/executor/routine_block.h"
 #include "program_fixture.h"
 
 namespace krafla {
@@ -162,6 +164,55 @@ TEST(Routine, PartsOfVectorsStayInRegisters) {
 )"));
 }
 
+// Differences of all pairs of points, over three dimensions: a tile for each of the first, lanes from two places of the
+// state, whose numbers lie in one vector or in several, and sums whose lanes come from several.
+std::string Pairs(const std::string& name, int points, int sides, bool is_turned) {
+  const std::string n = std::to_string(points), d = std::to_string(sides), state = name + "[" + n + "," + d + "]",
+                    turned = name + "[" + d + "," + n + "]", pairs = name + "[" + n + "," + n + "," + d + "]";
+  const std::string source =
+      is_turned ? "  t = " + turned + " reshape(s)\n  u = " + state + " transpose(t), dimensions={1,0}\n"
+                : "  u = " + state + " copy(s)\n";
+  return Counted(6, state,
+                 source + "  a = " + pairs + " broadcast(u), dimensions={1,2}\n  b = " + pairs +
+                     " broadcast(u), dimensions={0,2}\n  c = " + pairs + " subtract(a, b)\n  m = " + pairs +
+                     " maximum(c, a)\n  z = " + name + "[] constant(1)\n  f = " + state +
+                     " reduce(m, z), dimensions={1}, to_apply=sum\n  next = " + state + " add(f, u)\n",
+                 "sum { x = " + name + "[] parameter(0)\n  y = " + name + "[] parameter(1)\n  ROOT c = " + name +
+                     "[] add(x, y) }\n");
+}
+TEST(Routine, PairsOfPoints) {
+  for (const std::string name : {"f32", "f64", "s32", "u8", "s16", "bf16"})
+    for (const auto& [points, sides] : {std::pair(3, 3), {2, 2}, {4, 2}, {5, 3}, {6, 2}, {3, 5}, {8, 2}, {4, 4}})
+      for (bool is_turned : {false, true}) {
+        SCOPED_TRACE(Format("{} of {}, {}", points, name, sides));
+        ExpectSameBits(Pairs(name, points, sides, is_turned));
+      }
+}
+TEST(Routine, LoopsOfSeveralTilesHaveLanes) {
+  if (!cpu::native::HasNativeCode()) GTEST_SKIP() << "no native code in this build or on this processor";
+  auto executable = CompileFor(NativeUse::kAlways, R"(HloModule m
+ENTRY e {
+  x = f32[3,4] parameter(0)
+  a = f32[3,3,4] broadcast(x), dimensions={1,2}
+  b = f32[3,3,4] broadcast(x), dimensions={0,2}
+  ROOT c = f32[3,3,4] subtract(a, b)
+})");
+  ASSERT_TRUE(executable) << executable.error().ToString();
+  const plan::ProgramPlan& plan = (*executable)->plan();
+  const auto* launch = std::get_if<plan::LaunchStep>(&plan.steps.steps.at(0));
+  ASSERT_TRUE(launch != nullptr);
+  const auto* loop = std::get_if<plan::LoopKernel>(&plan.kernels.at(static_cast<std::size_t>(launch->kernel)).body);
+  ASSERT_TRUE(loop != nullptr);
+  EXPECT_EQ(loop->program.space.dims().size(), 3u);
+  auto runner = cpu::LoopRunner::Make(loop->program);
+  ASSERT_TRUE(runner) << runner.error().ToString();
+  cpu::RoutinePlaces places(plan);
+  cpu::RoutineBlock block(places);
+  const auto is_added = runner->AppendTo(block, launch->bindings);
+  ASSERT_TRUE(is_added) << is_added.error().ToString();
+  EXPECT_TRUE(*is_added);
+}
+
 // What a kernel leaves in registers is copied as it was stored: 15 numbers of 8 bytes are more than a vector.
 TEST(Routine, CopiesOfEveryLength) {
   for (const char* element : {"f64", "f32", "u16", "s8"}) {
@@ -276,6 +327,20 @@ TEST(Routine, CallsWhatItDoesNotDo) {
   next = f32[20] add(k, s)
 )",
       "less { x = f32[] parameter(0)\n  y = f32[] parameter(1)\n  ROOT c = pred[] compare(x, y), direction=LT }\n"));
+}
+
+// The product of two vectors is part of a turn: nothing is called. (Whole numbers and quarters, so that sums are the
+// same in every order.)
+TEST(Routine, ProductsOfVectors) {
+  for (int n : {9, 16, 33, 40}) {
+    const std::string type = "f32[" + std::to_string(n) + "]";
+    const int64_t calls = cpu::native::CountsOfNativeCode().calls;
+    ExpectSameBits(Counted(40, type,
+                           "  d = f32[] dot(s, s), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n"
+                           "  two = f32[] constant(2)\n  least = f32[] minimum(d, two)\n  all = " +
+                               type + " broadcast(least), dimensions={}\n  next = " + type + " maximum(s, all)\n"));
+    EXPECT_EQ(cpu::native::CountsOfNativeCode().calls, calls) << n;
+  }
 }
 
 // What follows a product has lanes, over sums that the product leaves in memory of the tape: of one product and of two,

@@ -56,6 +56,13 @@ TEST(ShuffledBlocks, PixelsBackwardsAndChannelsInAnotherOrder) {
         EXPECT_TRUE(IsShuffled(program)) << columns << " backwards " << backwards;
         CheckLoop(program, Format("pixels of {}, {} columns, backwards {}", ElementTypeName(type), columns, backwards));
       }
+  // Planes that lie far apart, in each of which a block's bytes are neighbours.
+  for (ElementType type : {kU8, kU16})
+    for (int64_t channels : {3, 5}) {
+      const plan::ElementProgram program = Moved(type, {90, 77, channels}, {2, 0, 1}, 0);
+      EXPECT_TRUE(IsShuffled(program)) << channels;
+      CheckLoop(program, Format("{} planes of {}", channels, ElementTypeName(type)));
+    }
   CheckLoop(Moved(kU8, {30, 8, 5, 7}, {0, 3, 1, 2}, 4), "two transposed");
   CheckLoop(Moved(kF32, {6, 30, 4, 6}, {1, 0, 3, 2}, 0), "blocks in another order");
 }

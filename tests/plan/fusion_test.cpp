@@ -152,6 +152,28 @@ TEST(FusionTest, ADotTakesWhatFollows) {
   EXPECT_EQ(GroupsOf(kDense, options), "dot d; loop s");
 }
 
+// Crops of padded pictures: rows of memory are copied where the padded ones are stored.
+TEST(FusionTest, APadThatIsReadAtComputedPlaces) {
+  const std::string crops = R"(x = f32[4,8,8,3] parameter(0)
+ at = s32[4,3] parameter(1)
+ zero = f32[] constant(0)
+ p = f32[4,12,12,3] pad(x, zero), padding=0_0x2_2x2_2x0_0
+ ROOT g = f32[4,8,8,3] gather(p, at), offset_dims={1,2,3}, collapsed_slice_dims={0}, start_index_map={0,1,2}, index_vector_dim=1, slice_sizes={1,8,8,3}
+)";
+  EXPECT_EQ(GroupsOf(crops), "loop g");
+  FusionOptions options;
+  options.stores_gathered_pads = true;
+  EXPECT_EQ(GroupsOf(crops, options), "loop p; loop g");
+  // Of much more than is read it is not stored.
+  const std::string one = R"(x = f32[64,64] parameter(0)
+ i = s32[] parameter(1)
+ zero = f32[] constant(0)
+ p = f32[68,68] pad(x, zero), padding=2_2x2_2
+ ROOT s = f32[8,8] dynamic-slice(p, i, i), dynamic_slice_sizes={8,8}
+)";
+  EXPECT_EQ(GroupsOf(one, options), "loop s");
+}
+
 // What had to be built to decide is not built again.
 TEST(FusionTest, MergedGroupsHaveTheirKernel) {
   auto module = ParseHloText("HloModule m\nENTRY main {\n" + std::string(kDense) + "}\n");

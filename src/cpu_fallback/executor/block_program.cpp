@@ -197,12 +197,18 @@ bool BlockProgram::IsFill() const {
 bool BlockProgram::TakesPlanes() const {
   if (IsMove() || IsFill()) return true;
   if (tile_steps_.size() != 1 || tile_steps_[0].kind != Step::Kind::kNative) return false;
-  const auto is_flat = [&](const NativeOperand& o) {
+  const NativePart& part = native_parts_[static_cast<std::size_t>(tile_steps_[0].native)];
+  return std::ranges::none_of(part.operands,
+                              [](const NativeOperand& o) { return o.kind == NativeOperand::Kind::kFold; });
+}
+
+// Whether each operand goes on from row to row as it does from column to column.
+bool BlockProgram::IsFlat(const NativePart& part) const {
+  return std::ranges::all_of(part.operands, [&](const NativeOperand& o) {
     const bool is_memory = o.kind == NativeOperand::Kind::kAccess || o.kind == NativeOperand::Kind::kRamp;
     return !is_memory || o.is_uniform || tile_.rows == 1 || tile_.columns == 1 ||
            o.row_stride == tile_.columns * o.column_stride;
-  };
-  return std::ranges::all_of(native_parts_[static_cast<std::size_t>(tile_steps_[0].native)].operands, is_flat);
+  });
 }
 
 int64_t BlockProgram::FactorOf(const Address& address, int dim) {
@@ -218,19 +224,32 @@ void BlockProgram::RunPlanes(std::byte* memory, std::span<const int64_t> origin,
   if (IsFill()) return FillPlanes(memory, origin.data(), rows, columns, plane_dim, planes);
   const NativePart& part = native_parts_[static_cast<std::size_t>(tile_steps_[0].native)];
   std::array<native::StreamArgument, kMaxNativeOperands> streams;
+  std::array<int64_t, kMaxNativeOperands> steps;
   for (std::size_t i = 0; i < part.operands.size(); ++i) {
     const NativeOperand& o = part.operands[i];
     streams[i] = StreamOf(o, memory, origin.data());
     // What is in a slot was made when the launch began.
-    streams[i].row_stride = 0;
+    steps[i] = 0;
     if (o.kind == NativeOperand::Kind::kRamp)
-      streams[i].row_stride = FactorOf(addresses_[static_cast<std::size_t>(o.number)], plane_dim);
+      steps[i] = FactorOf(addresses_[static_cast<std::size_t>(o.number)], plane_dim);
     if (o.kind == NativeOperand::Kind::kAccess) {
       const Access& a = accesses_[static_cast<std::size_t>(o.number)];
-      streams[i].row_stride = FactorOf(addresses_[static_cast<std::size_t>(a.address)], plane_dim) * a.width;
+      steps[i] = FactorOf(addresses_[static_cast<std::size_t>(a.address)], plane_dim) * a.width;
     }
   }
-  part.code->Run(streams.data(), planes, rows * columns);
+  // Planes of one row each are the rows of one.
+  if (IsFlat(part)) {
+    for (std::size_t i = 0; i < part.operands.size(); ++i) streams[i].row_stride = steps[i];
+    return part.code->Run(streams.data(), planes, rows * columns);
+  }
+  for (std::size_t i = 0; i < part.operands.size(); ++i) {
+    const NativeOperand& o = part.operands[i];
+    if (o.kind == NativeOperand::Kind::kSlot && !o.is_uniform) streams[i].row_stride = columns * o.width;
+  }
+  for (int64_t p = 0; p < planes; ++p) {
+    part.code->Run(streams.data(), rows, columns);
+    for (std::size_t i = 0; i < part.operands.size(); ++i) streams[i].base += steps[i];
+  }
 }
 
 // What a load moves, and where to.

@@ -97,8 +97,8 @@ class BlockProgram {
   // Runs one tile at `origin` (one index an iteration dimension).
   void RunTile(std::byte* memory, std::span<const int64_t> origin, int64_t rows, int64_t columns,
                const void* const* params = nullptr) const;
-  // Whether a tile is one move, one store of a single value, or one call of native code, to which it is one long row:
-  // then several tiles are so too.
+  // Whether a tile is one move, one store of a single value, or one call of native code: what several tiles need is
+  // found once then.
   bool TakesPlanes() const;
   // As RunTile at `planes` places that follow each other along dimension `plane_dim`.
   void RunPlanes(std::byte* memory, std::span<const int64_t> origin, int64_t rows, int64_t columns, int plane_dim,
@@ -244,6 +244,7 @@ class BlockProgram {
     const std::byte* source;
     std::byte* target;
   };
+  bool IsFlat(const NativePart& part) const;
   bool IsMove() const;
   bool IsFill() const;
   Move MoveOf(const Step& step, std::byte* memory, const int64_t* origin) const;

@@ -153,15 +153,10 @@ class BlockRoutine {
     Value value = block_.Spread({begin}, lanes);
     if (lanes > 1) {
       builder_.UseLanes(lanes);
-      int steps = builder_.Add(LaneOp::kSpread, t, builder_.Constant(t, 0));
-      for (int64_t r = 0; r < rows_; ++r) {
-        for (int64_t c = 0; c < columns_; ++c) {
-          const int64_t further = step(r, c) - first;
-          if (further == 0) continue;
-          steps = builder_.Add({LaneOp::kPut, t, steps, builder_.Constant(t, static_cast<uint64_t>(further)), -1,
-                                static_cast<uint64_t>(r * columns_ + c)});
-        }
-      }
+      native::LaneSequence further{};
+      for (int64_t i = 0; i < lanes; ++i)
+        further[static_cast<std::size_t>(i)] = static_cast<int32_t>(step(i / columns_, i % columns_) - first);
+      const int steps = builder_.Add({LaneOp::kSequence, t, -1, -1, -1, builder_.SequenceNumber(further)});
       value = {builder_.Add(LaneOp::kAdd, t, steps, value.node)};
     }
     Define(s.out, value);
@@ -255,21 +250,10 @@ class BlockRoutine {
     return true;
   }
   std::optional<Value> LoadApart(const RoutineAccess& first, const Access& a, ElementType type) {
-    int all = -1;
-    for (int64_t r = 0; r < rows_; ++r) {
-      for (int64_t c = 0; c < columns_; ++c) {
-        RoutineAccess place = first;
-        place.offset += (r * a.row_stride + c * a.column_stride) * a.width;
-        const std::optional<Value> value = block_.Load(place, type);
-        if (!value) return std::nullopt;
-        builder_.UseLanes(1);
-        const int lane = builder_.Seen(*value);
-        builder_.UseLanes(n_);
-        all = all < 0 ? builder_.Add(LaneOp::kSpread, type, lane)
-                      : builder_.Add({LaneOp::kPut, type, all, lane, -1, static_cast<uint64_t>(r * columns_ + c)});
-      }
-    }
-    return Value{all};
+    std::vector<int64_t> places;
+    for (int64_t r = 0; r < rows_; ++r)
+      for (int64_t c = 0; c < columns_; ++c) places.push_back(r * a.row_stride + c * a.column_stride);
+    return block_.LoadApart(first, places, type);
   }
 
   bool AddStore(const Step& s) {

@@ -51,7 +51,7 @@ class PiecesConv final : public CpuKernel {
       for (int64_t d : *dims)
         if (d == 0) return none;
     auto out = std::make_unique<PiecesConv>();
-    KRAFLA_ASSIGN(out->epilogue_, Epilogue::Make(body.epilogue, body.accumulate_type, body.output_dims));
+    KRAFLA_ASSIGN(out->epilogue_, Epilogue::Make(body.epilogue, body.accumulate_type, body.output_dims, options.runs));
     const auto kernel_binding = At(body.kernel_binding);
     out->keeps_kernel_ = kernel_binding < options.constants.size() && options.constants[kernel_binding];
     if (!out->ChooseProduct(body, threads)) return none;

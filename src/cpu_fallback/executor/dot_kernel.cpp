@@ -8,6 +8,7 @@
 #include "cpu_fallback/executor/onednn.h"
 #include "cpu_fallback/executor/operand_bases.h"
 #include "cpu_fallback/executor/shared_operand.h"
+#include "cpu_fallback/executor/summed_product.h"
 #include "cpu_fallback/executor/table_product.h"
 #include "cpu_fallback/executor/unrolled_program.h"
 #include "cpu_fallback/executor/weight_product.h"
@@ -77,7 +78,7 @@ class DotRun final : public CpuKernel {
     out->count_ = 1;
     for (int64_t d : dims) out->count_ *= d;
     if (out->count_ == 0) return out;
-    KRAFLA_ASSIGN(out->epilogue_, Epilogue::Make(body.epilogue, body.accumulate_type, dims));
+    KRAFLA_ASSIGN(out->epilogue_, Epilogue::Make(body.epilogue, body.accumulate_type, dims, options.runs));
     out->problem_ = ProblemOf(body);
     if (body.computes_lhs() != body.computes_rhs()) out->FindBases(body);
     out->body_ = body;
@@ -321,6 +322,8 @@ class DotRun final : public CpuKernel {
 KernelResult MakeDotKernel(const plan::KernelPlan& plan, const plan::DotKernel& body, const CpuKernelOptions& options) {
   if (std::optional<plan::ElementProgram> loop = UnrolledProduct(body, options.runs))
     return MakeLoopKernel(plan, {std::move(*loop)}, options);
+  if (const std::optional<plan::ReduceKernel> sum = SummedProduct(body, options.runs))
+    return MakeReduceKernel(plan, *sum, options);
   return DotRun::Make(body, options);
 }
 

@@ -51,7 +51,8 @@ std::optional<Epilogue::Direct> FindDirect(const ElementProgram& p, ElementType 
 
 }  // namespace
 
-Result<Epilogue> Epilogue::Make(const ElementProgram& program, ElementType sum_type, std::span<const int64_t> dims) {
+Result<Epilogue> Epilogue::Make(const ElementProgram& program, ElementType sum_type, std::span<const int64_t> dims,
+                                int64_t runs) {
   Epilogue out;
   out.buffers_ = program.buffers;
   if (Product(program.space.dims()) != Product(dims))
@@ -84,7 +85,7 @@ Result<Epilogue> Epilogue::Make(const ElementProgram& program, ElementType sum_t
       break;
     }
   }
-  KRAFLA_ASSIGN(out.runner_, LoopRunner::Make(std::move(loop)));
+  KRAFLA_ASSIGN(out.runner_, LoopRunner::Make(std::move(loop), runs));
   return out;
 }
 

@@ -18,10 +18,10 @@ class Epilogue {
     Dims strides;        // one a dimension of the iteration space
   };
 
-  // Param 0 of `program` is a sum of `sum_type`. `dims`: the dimensions that the sums have, row-major; the program's
-  // own dimensions are these, or these with neighbours joined.
-  static Result<Epilogue> Make(const plan::ElementProgram& program, ElementType sum_type,
-                               std::span<const int64_t> dims);
+  // Param 0 of `program` is a sum of `sum_type`. `runs`: as CpuKernelOptions. `dims`: the dimensions that the sums
+  // have, row-major; the program's own dimensions are these, or these with neighbours joined.
+  static Result<Epilogue> Make(const plan::ElementProgram& program, ElementType sum_type, std::span<const int64_t> dims,
+                               int64_t runs);
 
   const std::optional<Direct>& direct() const { return direct_; }
   // The binding of the size and type of the sums, dense, that nothing but the sums' final values are stored to: the

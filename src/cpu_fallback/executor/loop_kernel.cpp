@@ -52,6 +52,15 @@ constexpr int64_t kMovedBytes = 64 * 1024;
 // Moves of fewer tiles, or of fewer tiles' elements, stay as they are: those of one tile can be a loop's instruction.
 constexpr int64_t kFewTiles = 4;
 
+// What one way of a choice moves in another order at least: it is no loop's instruction.
+constexpr int64_t kLeastOfWay = 512;
+
+int64_t PointsOf(const ElementProgram& program) {
+  int64_t points = 1;
+  for (int64_t d : program.space.dims()) points = CheckedMul(points, d).value_or(INT64_MAX);
+  return points;
+}
+
 // Whether the program stores one value everywhere.
 bool Fills(const ElementProgram& program) {
   return program.stores.size() == 1 && program.nodes[static_cast<std::size_t>(program.stores[0].node)].depends == 0;
@@ -71,8 +80,7 @@ bool MovesAlong(const ElementProgram& program, int column_dim) {
 }
 
 Result<BlockProgram> CompileTiled(const ElementProgram& program, int64_t runs, TileShape& tile) {
-  int64_t elements = 1;
-  for (int64_t d : program.space.dims()) elements = CheckedMul(elements, d).value_or(INT64_MAX);
+  const int64_t elements = PointsOf(program);
   const int64_t usual = TileElements(program);
   // Tiles for several threads should be left.
   const int64_t shared = std::min(elements / 16 / 64 * 64, kNativeTile);
@@ -84,7 +92,7 @@ Result<BlockProgram> CompileTiled(const ElementProgram& program, int64_t runs, T
         BlockProgram::Compile(program, {.tile = tile, .memory_is_constant = true, .elements = elements, .runs = runs}));
     if (native.native_count() > 0 && native.frame_bytes() <= kNativeRegisters) {
       // A kernel of one tile, which a loop may have as an instruction, has no planes.
-      if (native.TakesPlanes() && large == shared) AddPlanes(program, large, tile);
+      if (native.TakesPlanes() && TileGrid(program.space.dims(), tile).count() > 1) AddPlanes(program, large, tile);
       return native;
     }
   }
@@ -166,14 +174,17 @@ Result<LoopRunner> LoopRunner::Make(ElementProgram program, int64_t runs, int ch
   if (out.choice_ != nullptr) return out;
   double time = 0;
   for (ElementProgram& part : CutIntoPieces(program)) {
-    KRAFLA_ASSIGN(std::optional<RowGather> rows, RowGather::Make(part));
+    // A few elements of a loop's turn are lanes of its routine.
+    std::optional<RowGather> rows;
+    if (runs == 1 || PointsOf(part) > kRoutineElements) { KRAFLA_ASSIGN(rows, RowGather::Make(part)); }
     if (rows) {
       out.frame_bytes_ = std::max(out.frame_bytes_, rows->scratch_bytes(1));
       out.rows_.push_back(std::move(*rows));
       continue;
     }
     if (const std::optional<MoveLevels> moves = MoveLevels::Of(part)) {
-      std::vector<ShuffledBlocks> shuffles = ShuffledBlocks::Make(*moves);
+      std::vector<ShuffledBlocks> shuffles =
+          ShuffledBlocks::Make(*moves, choices > 0 ? kLeastOfWay : ShuffledBlocks::kLeastBytes);
       if (!shuffles.empty()) {
         std::ranges::move(shuffles, std::back_inserter(out.shuffles_));
         continue;
@@ -195,7 +206,7 @@ Result<LoopRunner> LoopRunner::Make(ElementProgram program, int64_t runs, int ch
             static_cast<double>(piece.grid.count());
     out.tiles_ += piece.grid.count();
     out.frame_bytes_ = std::max(out.frame_bytes_, piece.program.frame_bytes());
-    if (piece.IsOneTile() && tile.rows * tile.columns <= kRoutineElements && native::HasNativeCode())
+    if (piece.grid.count() * tile.planes * tile.rows * tile.columns <= kRoutineElements && native::HasNativeCode())
       piece.source = std::make_shared<const ElementProgram>(std::move(part));
     out.pieces_.push_back(std::move(piece));
   }
@@ -248,18 +259,28 @@ Result<bool> LoopRunner::AppendTo(RoutineBlock& block, std::span<const plan::Sli
   for (const Piece& piece : pieces_) {
     const BlockProgram::Options options{.tile = piece.program.tile(), .is_for_routine = true};
     KRAFLA_ASSIGN(const BlockProgram lanes, BlockProgram::Compile(*piece.source, options));
+    const TileGrid grid(piece.source->space.dims(), lanes.tile());
+    TileGrid::Tile tile;
+    grid.Seek(0, tile);
+    const bool is_line = tile.columns == 1 || tile.rows == 1;
     // What vectors do not do, as with preds that are a column of an array, single lanes may.
-    const auto add_parts = [&](int64_t most_lanes) {
-      std::vector<RoutinePart> parts = lanes.RoutineParts(piece.only.rows, piece.only.columns, false, most_lanes);
-      const std::size_t before = stores.size();
-      const bool is_added =
-          static_cast<int64_t>(parts.size()) * lanes.slot_count() <= kRoutineSlots &&
-          std::ranges::all_of(parts, [&](RoutinePart& part) { return lanes.AddTo(block, buffers, part, stores); });
-      if (!is_added) stores.resize(before);
-      return is_added;
-    };
-    const bool is_line = piece.only.columns == 1 || piece.only.rows == 1;
-    if (!add_parts(INT64_MAX) && (!is_line || !add_parts(1))) return false;
+    int64_t most_lanes = INT64_MAX;
+    for (int64_t t = 0; t < grid.count(); ++t, grid.Next(tile)) {
+      const auto add_parts = [&] {
+        std::vector<RoutinePart> parts = lanes.RoutineParts(tile.rows, tile.columns, false, most_lanes);
+        for (RoutinePart& part : parts) part.origin = tile.origin;
+        const std::size_t before = stores.size();
+        const bool is_added =
+            grid.count() * static_cast<int64_t>(parts.size()) * lanes.slot_count() <= kRoutineSlots &&
+            std::ranges::all_of(parts, [&](RoutinePart& part) { return lanes.AddTo(block, buffers, part, stores); });
+        if (!is_added) stores.resize(before);
+        return is_added;
+      };
+      if (add_parts()) continue;
+      if (!is_line || most_lanes == 1) return false;
+      most_lanes = 1;
+      if (!add_parts()) return false;
+    }
   }
   if (!block.CanHave(stores)) return false;
   for (const RoutineStore& s : stores) block.Add(s);

@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kWorthwhile = 8192;
 // Each operation costs some microseconds to compile: it has to be done for that many elements, or so many operations
 // begin (in one long program, or in all turns of a loop) that beginning them is what takes the time: 30 ns each.
-constexpr int64_t kFewElements = 256, kManyStarts = 400;
+constexpr int64_t kFewElements = 256, kManyStarts = 200;
 // Nodes of a loop; code for more is not made in one piece.
 constexpr std::size_t kMaxNodes = 1500;
 

@@ -53,6 +53,8 @@ struct Operand {
 struct Convolution {
   Operand input, kernel, result;  // the kernel with the groups in front where there are several
   ConvolutionWindow window;
+  // Whether it may write the windows of positions out as a matrix first.
+  bool takes_products = true;
 
   double flops() const {
     // A kernel element is multiplied once for each position of the result in its group.
@@ -103,12 +105,18 @@ bool IsDense(const memory::desc& desc) {
   for (int64_t d : desc.get_dims()) size *= static_cast<std::size_t>(d);
   return desc.get_inner_nblks() > 0 || desc.get_size() == size;
 }
-bool TakesIt(const dnnl::convolution_forward::primitive_desc& d) {
+bool TakesIt(const dnnl::convolution_forward::primitive_desc& d, bool takes_products = true) {
   if (!d || !IsFast(d)) return false;
+  const std::string_view name = d.impl_info_str();
+  // Without tiles of f16 it widens at each multiplication, which takes half as long again as arrays that are widened
+  // before.
+  if (d.src_desc().get_data_type() == memory::data_type::f16 && name.find("amx") == std::string_view::npos)
+    return false;
   // Those by matrix products take images one after the other, whatever the strides say (3.7.2, bf16), and write wrong
   // values where all of an image of s8 is one position.
-  const bool by_products = std::string_view(d.impl_info_str()).find("gemm") != std::string_view::npos;
+  const bool by_products = name.find("gemm") != std::string_view::npos;
   if (!by_products) return true;
+  if (!takes_products) return false;
   const memory::dims input = d.src_desc().get_dims();
   const bool positions = std::any_of(input.begin() + 2, input.end(), [](int64_t size) { return size > 1; });
   return IsDense(d.src_desc()) && IsDense(d.dst_desc()) &&
@@ -324,7 +332,7 @@ MadeParts MakeParts(const std::vector<Convolution>& slices, int64_t rows, const 
           auto d =
               DescribeConvolution(product.input.desc(), layouts[n] ? *layouts[n] : AnyLayout(product.kernel.view, type),
                                   product.result.desc(), product.window, adds);
-          if (!TakesIt(d)) return {};
+          if (!TakesIt(d, product.takes_products)) return {};
           layouts[n] = d.weights_desc();
           made.products.back().primitive = std::move(d);
           adds = true;
@@ -527,9 +535,15 @@ bool AddProblem(Jobs& jobs, const ConvolutionProblem& problem, int64_t parts, in
   }
   c = WithoutIdleTaps(std::move(c));
   if (std::ranges::count(c.input.view.dims, 0) > 0) return false;  // nothing but padding
-  for (const bool cut : {true, false})
-    for (const bool channels_last : {false, true})
-      if (AddConvolution(jobs, c, channels_last, cut, parts, threads)) return true;
+  // Of bf16 with one channel after the other oneDNN has products alone, several times as slow as what it does where
+  // channels come last.
+  for (const bool takes_products : {false, true}) {
+    if (!takes_products && input.type != ElementType::kBF16) continue;
+    c.takes_products = takes_products;
+    for (const bool cut : {true, false})
+      for (const bool channels_last : {false, true})
+        if (AddConvolution(jobs, c, channels_last, cut, parts, threads)) return true;
+  }
   return AddAnyLayout(jobs, c);
 }
 

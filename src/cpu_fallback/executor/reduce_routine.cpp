@@ -119,26 +119,17 @@ class ReduceRoutine {
     }
     part.params[At(param)] = Joined(params_[At(param)], first, lanes);
   }
-  // Lane by lane. Nothing: of predicates.
+  // Lanes of several pieces. Nothing: of predicates.
   std::optional<Value> Joined(const Accumulator& pieces, int64_t first, int lanes) {
-    int all = -1, lane = 0;
+    std::vector<RoutineBlock::Lane> out;
     int64_t begin = 0;
     for (const RoutineLanes& piece : pieces) {
-      const ElementType type = builder_.TypeOf(piece.value.node);
-      if (type == ElementType::kPred) return std::nullopt;
-      for (int i = 0; i < piece.lanes; ++i) {
-        if (begin + i < first || lane == lanes) continue;
-        const Value value = block_.LanesOf(piece.value, i, 1);
-        builder_.UseLanes(1);
-        const int one = builder_.Seen(value);
-        builder_.UseLanes(lanes);
-        all = lane == 0 ? builder_.Add(native::LaneOp::kSpread, type, one)
-                        : builder_.Add({native::LaneOp::kPut, type, all, one, -1, static_cast<uint64_t>(lane)});
-        ++lane;
-      }
+      for (int i = 0; i < piece.lanes; ++i)
+        if (begin + i >= first && begin + i < first + lanes) out.push_back({piece.value, i});
       begin += piece.lanes;
     }
-    return lane == lanes ? std::optional(Value{all}) : std::nullopt;
+    if (std::ssize(out) != lanes) return std::nullopt;
+    return block_.Join(out, builder_.TypeOf(out[0].value.node));
   }
 
   bool AddElements(std::size_t number, const TileGrid::Tile& row_tile) {

@@ -24,7 +24,7 @@ inline constexpr int64_t kWindowTurns = 64;           // elements of a window th
 
 class ReduceRun final : public CpuKernel {
  public:
-  static KernelResult Make(plan::ReduceKernel body, int threads);
+  static KernelResult Make(plan::ReduceKernel body, int threads, int64_t runs = 1);
 
   Result<> Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const override;
   Result<bool> AppendTo(RoutineBlock& block, std::span<const plan::Slice> bindings) const override;
@@ -48,7 +48,7 @@ class ReduceRun final : public CpuKernel {
   // Whether native code may fold what a tile computes.
   bool TilesFold() const;
   Result<> CompileRowValues(plan::ReduceKernel& body);
-  Result<> CompileStages(const plan::ReduceKernel& body);
+  Result<> CompileStages(const plan::ReduceKernel& body, int64_t runs);
   void PlaceMemory(int threads);
 
   void Start(Worker& worker, std::byte* memory, std::span<std::byte* const> bindings) const;

@@ -88,7 +88,7 @@ std::vector<std::optional<native::LaneOp>> FoldsOf(const ReduceStage& stage, std
 
 }  // namespace
 
-KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads) {
+KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads, int64_t runs) {
   auto out = std::make_unique<ReduceRun>();
   for (ReduceStage& stage : body.stages) {
     std::vector<Reduction> parts;
@@ -142,7 +142,7 @@ KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads) {
   KRAFLA_TRY(out->CompileRowValues(body));
   if (out->layout_ == ReduceLayout::kRowsByElements || out->layout_ == ReduceLayout::kElementsByRows)
     out->arrays_->LoadParams(body, out->tile_);
-  KRAFLA_TRY(out->CompileStages(body));
+  KRAFLA_TRY(out->CompileStages(body, runs));
   out->PlaceMemory(threads);
   return out;
 }
@@ -223,7 +223,7 @@ bool ReduceRun::TilesFold() const {
   return tile_.rows > kRowsInTurn && (rest == 0 || rest > kRowsInTurn);
 }
 
-Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body) {
+Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body, int64_t runs) {
   const uint64_t row_mask = row_rank_ == 0 ? 0 : ~uint64_t{0} >> (64 - row_rank_);
   for (std::size_t number = 0; number < body.stages.size(); ++number) {
     const ReduceStage& stage = body.stages[number];
@@ -231,7 +231,7 @@ Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body) {
     made.scope = stage.scope;
     const bool is_row = stage.scope == ReduceStage::Scope::kRow;
     const std::vector<ElementType>& lanes = lanes_[number];
-    BlockProgram::Options options{.tile = tile_, .param_depends = row_mask, .result_lanes = lanes};
+    BlockProgram::Options options{.tile = tile_, .param_depends = row_mask, .result_lanes = lanes, .runs = runs};
     options.summed = SummedResults(stage);
     // A row stage has the lanes of the accumulators.
     if (is_row) options.tile = RowTile();
@@ -344,7 +344,7 @@ KernelResult MakeReduceKernel(const plan::KernelPlan& plan, const plan::ReduceKe
                               const CpuKernelOptions& options) {
   if (std::optional<ElementProgram> loop = UnrolledReduction(body, options.runs))
     return MakeLoopKernel(plan, {std::move(*loop)}, options);
-  return ReduceRun::Make(body, options.threads);
+  return ReduceRun::Make(body, options.threads, options.runs);
 }
 
 }  // namespace krafla::cpu

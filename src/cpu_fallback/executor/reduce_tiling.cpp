@@ -166,7 +166,10 @@ class ReduceTilingChoice {
   }
   // Whether native code folds values as it computes them (NativePlanner::CanFold), which then are no arrays.
   bool FoldsNatively(int64_t columns) const {
-    if (!native::HasNativeCode() || columns < kFoldedColumns) return false;
+    return native::HasNativeCode() && columns >= kFoldedColumns && AreFolded();
+  }
+  // Sums and products of numbers that are not narrow.
+  bool AreFolded() const {
     return std::ranges::all_of(body_.stages, [](const ReduceStage& stage) {
       return std::ranges::all_of(stage.reductions, [](const Reduction& r) {
         const ElementType type = plan::ComputeType(r.hlo_type);
@@ -196,12 +199,20 @@ class ReduceTilingChoice {
     return out;
   }
 
+  // Lines of memory that are computed and folded are a step with all elements of a row's (TileColumns).
+  int64_t ElementsOfStep(int d) const {
+    const bool takes_lines =
+        d == row_rank_ - 1 && computes_ && !ordered_ && Extent(d) * WidestResult(body_, lanes_) >= kLine && AreFolded();
+    const int elements = LongestOther(row_rank_, rank_, -1);
+    return takes_lines && elements >= 0 && Extent(elements) > kFewElements ? Extent(d) * Extent(elements) : Extent(d);
+  }
+
   // The dimensions of rows and of elements along which steps are cheapest, and what they cost.
   void FindCheapest() {
     for (int d = 0; d < rank_; ++d) {
       if (Extent(d) == 1 || (ordered_ && d >= row_rank_ && d != InnermostBefore(rank_))) continue;
       // Short arrays pay a step's overhead often.
-      const double c = Cost(d) + 20.0 / static_cast<double>(std::min<int64_t>(Extent(d), 512));
+      const double c = Cost(d) + 20.0 / static_cast<double>(std::min<int64_t>(ElementsOfStep(d), 512));
       if (d < row_rank_ ? c <= row_cost_ : c <= element_cost_) {
         (d < row_rank_ ? best_row_ : best_element_) = d;
         (d < row_rank_ ? row_cost_ : element_cost_) = c;

@@ -2,6 +2,7 @@
 #include "cpu_fallback/executor/routine_block.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "cpu_fallback/native/native_code.h"
 
@@ -14,8 +15,10 @@ using plan::Slice;
 
 namespace {
 
-// Vectors put together of single lanes; longer ones are stored and loaded.
+// What is put together of single lanes, where it is stored and could be loaded.
 constexpr int kMaxJoined = 8;
+// Lanes that a vector of memory has of what is put together, at least: fewer are loaded one by one.
+constexpr std::size_t kLeastOfVector = 4;
 
 }  // namespace
 
@@ -71,43 +74,142 @@ RoutineBlock::Value RoutineBlock::LanesOf(Value value, int first, int lanes) {
   return {builder_.Add({LaneOp::kPick, n.type, value.node, -1, -1, static_cast<uint64_t>(first)}), value.nans};
 }
 
+const RoutineBlock::Known* RoutineBlock::KnownAt(const RoutineAccess& at, int64_t offset) const {
+  const auto it = known_.find({at.buffer.allocation, at.buffer.offset + at.offset + offset});
+  return it == known_.end() || it->second.width != at.width ? nullptr : &it->second;
+}
+
 std::optional<RoutineBlock::Value> RoutineBlock::Forwarded(const RoutineAccess& from, ElementType type) {
-  std::vector<Known> parts;
-  const int64_t begin = from.buffer.offset + from.offset;
+  std::vector<Lane> parts;
   for (int i = 0; i < from.lanes; ++i) {
-    const auto it = known_.find({from.buffer.allocation, begin + i * from.width});
-    if (it == known_.end() || it->second.width != from.width) return std::nullopt;
-    parts.push_back(it->second);
+    const Known* known = KnownAt(from, int64_t{i} * from.width);
+    if (known == nullptr) return std::nullopt;
+    parts.push_back({known->value, known->lane});
   }
-  const Value first = parts[0].value;
-  const bool is_one = std::ranges::all_of(parts, [&](const Known& k) { return k.value.node == first.node; });
-  const native::LaneNode node = builder_.node(first.node);
-  bool is_whole = is_one && node.lanes == from.lanes;
-  for (int i = 0; i < from.lanes && from.lanes > 1; ++i) is_whole &= parts[static_cast<std::size_t>(i)].lane == i;
-  Value value = first;
-  if (!is_whole && !(is_one && node.op == LaneOp::kConstant)) {
-    const bool has_preds =
-        std::ranges::any_of(parts, [&](const Known& k) { return builder_.TypeOf(k.value.node) == ElementType::kPred; });
-    if (has_preds && !(from.lanes == 1 && node.lanes <= 1)) return std::nullopt;
-    if (from.lanes > kMaxJoined) return std::nullopt;
-    std::vector<int> lanes;
-    for (const Known& k : parts) {
-      const Value lane = LanesOf(k.value, k.lane, 1);
-      builder_.UseLanes(1);
-      lanes.push_back(from.lanes == 1 ? lane.node : builder_.Seen(lane));
-      if (from.lanes == 1) value = lane;
-    }
-    if (from.lanes > 1) {
-      builder_.UseLanes(from.lanes);
-      const ElementType as = builder_.TypeOf(lanes[0]);
-      int all = builder_.Add(LaneOp::kSpread, as, lanes[0]);
-      for (int i = 1; i < from.lanes; ++i)
-        all = builder_.Add({LaneOp::kPut, as, all, lanes[static_cast<std::size_t>(i)], -1, static_cast<uint64_t>(i)});
-      value = {all};
-    }
-  }
-  builder_.UseLanes(from.lanes);
+  return Join(parts, type, kMaxJoined);
+}
+
+RoutineBlock::Value RoutineBlock::SourceAs(Value value, ElementType type) {
+  builder_.UseLanes(std::max<int>(builder_.node(value.node).lanes, 1));
   return builder_.As(value, type);
+}
+
+RoutineBlock::Value RoutineBlock::Put(std::span<const Lane> lanes, ElementType type) {
+  int all = -1;
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    const Value one = SourceAs(LanesOf(lanes[i].value, lanes[i].lane, 1), type);
+    builder_.UseLanes(1);
+    const int seen = builder_.Seen(one);
+    builder_.UseLanes(static_cast<int>(lanes.size()));
+    all = i == 0 ? builder_.Add(LaneOp::kSpread, type, seen)
+                 : builder_.Add({LaneOp::kPut, type, all, seen, -1, static_cast<uint64_t>(i)});
+  }
+  return {all};
+}
+
+RoutineBlock::Value RoutineBlock::Permuted(std::span<const Lane> lanes, std::span<const Lane> sources,
+                                           ElementType type) {
+  std::vector<Value> values;
+  for (const Lane& s : sources) values.push_back(SourceAs(s.value, type));
+  // What has NaNs of one kind stays so.
+  const bool is_of_one_kind = std::ranges::all_of(values, [&](const Value& v) { return v.nans == values[0].nans; });
+  for (std::size_t s = 0; s < values.size() && !is_of_one_kind; ++s) {
+    builder_.UseLanes(std::max<int>(builder_.node(values[s].node).lanes, 1));
+    values[s] = {builder_.Seen(values[s])};
+  }
+  builder_.UseLanes(static_cast<int>(lanes.size()));
+  int all = values[0].node;
+  for (std::size_t s = 0; s < sources.size(); s += s == 0 ? 2 : 1) {
+    const std::size_t second = s == 0 ? 1 : s;
+    const bool has_two = second < sources.size();
+    native::LaneSequence places{};
+    for (std::size_t i = 0; i < lanes.size(); ++i) {
+      const int node = lanes[i].value.node;
+      if (has_two && node == sources[second].value.node) places[i] = lanes[i].lane + native::kSequenceLanes;
+      else if (s > 0) places[i] = static_cast<int32_t>(i);
+      else if (node == sources[0].value.node) places[i] = lanes[i].lane;
+    }
+    all = builder_.Add(
+        {LaneOp::kPermute, type, all, has_two ? values[second].node : -1, -1, builder_.SequenceNumber(places)});
+  }
+  return {all, values[0].nans};
+}
+
+std::optional<RoutineBlock::Value> RoutineBlock::Join(std::span<const Lane> lanes, ElementType type, int most_put) {
+  const int count = static_cast<int>(lanes.size());
+  const Value first = lanes[0].value;
+  const native::LaneNode node = builder_.node(first.node);
+  std::vector<Lane> sources;
+  bool is_whole = node.lanes == count, has_preds = false, has_constants = false;
+  for (int i = 0; i < count; ++i) {
+    const Lane& lane = lanes[static_cast<std::size_t>(i)];
+    const auto is_source = [&](const Lane& s) { return s.value.node == lane.value.node; };
+    if (std::ranges::none_of(sources, is_source)) sources.push_back(lane);
+    is_whole &= count == 1 || lane.lane == i;
+    has_preds |= builder_.TypeOf(lane.value.node) == ElementType::kPred;
+    has_constants |= builder_.node(lane.value.node).op == LaneOp::kConstant;
+  }
+  const auto as = [&](Value value) {
+    builder_.UseLanes(count);
+    return builder_.As(value, type);
+  };
+  if (sources.size() == 1 && (is_whole || node.op == LaneOp::kConstant)) return as(first);
+  if (has_preds && !(count == 1 && node.lanes <= 1)) return std::nullopt;
+  if (count == 1) return as(LanesOf(first, lanes[0].lane, 1));
+  if (type == ElementType::kPred) return std::nullopt;
+  const bool is_permuted =
+      !has_constants && count <= native::kSequenceLanes && static_cast<int>(sources.size()) <= std::max(count / 2, 1);
+  if (is_permuted) return Permuted(lanes, sources, type);
+  return count <= most_put ? std::optional(Put(lanes, type)) : std::nullopt;
+}
+
+std::optional<RoutineBlock::Value> RoutineBlock::LoadApart(const RoutineAccess& first, std::span<const int64_t> places,
+                                                           ElementType type) {
+  const auto element = [&](int64_t place) {
+    RoutineAccess at = first;
+    at.offset += place * at.width;
+    return at;
+  };
+  std::vector<Lane> lanes;
+  bool is_known = first.terms.empty();
+  for (std::size_t i = 0; i < places.size() && is_known; ++i) {
+    const Known* known = KnownAt(first, places[i] * first.width);
+    is_known = known != nullptr;
+    if (is_known) lanes.push_back({known->value, known->lane});
+  }
+  if (is_known)
+    if (const std::optional<Value> value = Join(lanes, type)) return value;
+  // Vectors that have all of it.
+  std::vector<int64_t> sorted(places.begin(), places.end()), begins, sizes;
+  std::ranges::sort(sorted);
+  for (int64_t place : sorted) {
+    if (begins.empty() || place - begins.back() >= RoutineLanesOf(first.width))
+      begins.push_back(place), sizes.push_back(0);
+    sizes.back() = place - begins.back() + 1;
+  }
+  const bool is_few = begins.size() * kLeastOfVector <= places.size();
+  std::vector<Value> vectors;
+  for (std::size_t v = 0; v < begins.size() && is_few; ++v) {
+    RoutineAccess at = element(begins[v]);
+    const auto whole = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(sizes[v])));
+    at.lanes =
+        static_cast<int>(first.terms.empty() && at.offset + whole * at.width <= at.buffer.size ? whole : sizes[v]);
+    const std::optional<Value> value = Load(at, type);
+    if (!value) return std::nullopt;
+    vectors.push_back(*value);
+  }
+  lanes.clear();
+  for (int64_t place : places) {
+    if (is_few) {
+      const auto v = static_cast<std::size_t>(std::ranges::upper_bound(begins, place) - begins.begin()) - 1;
+      lanes.push_back({vectors[v], static_cast<int>(place - begins[v])});
+      continue;
+    }
+    const std::optional<Value> value = Load(element(place), type);
+    if (!value) return std::nullopt;
+    lanes.push_back({*value, 0});
+  }
+  return Join(lanes, type);
 }
 
 std::optional<RoutineBlock::Value> RoutineBlock::Load(const RoutineAccess& from, ElementType type) {

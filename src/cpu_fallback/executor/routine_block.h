@@ -80,6 +80,16 @@ class RoutineBlock {
 
   // Nothing: the access is of a form that routines do not have.
   std::optional<Value> Load(const RoutineAccess& from, ElementType type);
+  // Elements that lie anywhere in a buffer: lane i's is places[i] elements from that of `first`, of one lane.
+  std::optional<Value> LoadApart(const RoutineAccess& first, std::span<const int64_t> places, ElementType type);
+  // One lane of a value.
+  struct Lane {
+    Value value;
+    int lane = 0;
+  };
+  // Lanes of values as the lanes of one. Nothing: of predicates, or it would be put together of more than `most_put`
+  // single ones.
+  std::optional<Value> Join(std::span<const Lane> lanes, ElementType type, int most_put = native::kSequenceLanes);
   static bool CanStore(const RoutineAccess& to) { return IsOneVector(to); }
   // Whether the processor has what these values are made of.
   bool CanHave(std::span<const RoutineStore> stores) const;
@@ -104,7 +114,13 @@ class RoutineBlock {
   // Whether the access is one instruction's: as many lanes as a vector has, and no further away than it can say.
   static bool IsOneVector(const RoutineAccess& access);
   int AddAccess(const RoutineAccess& access);
+  const Known* KnownAt(const RoutineAccess& at, int64_t offset) const;
   std::optional<Value> Forwarded(const RoutineAccess& from, ElementType type);
+  // Lane by lane, and by places in as many sources.
+  Value Put(std::span<const Lane> lanes, ElementType type);
+  Value Permuted(std::span<const Lane> lanes, std::span<const Lane> sources, ElementType type);
+  // As a type, in all of its lanes.
+  Value SourceAs(Value value, ElementType type);
   static plan::Slice BytesOf(const RoutineAccess& at);
   void Forget(const plan::Slice& slice);
   void Remember(const RoutineAccess& at, Value value);

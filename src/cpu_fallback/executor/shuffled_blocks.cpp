@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdlib>
 #include <map>
 
@@ -12,12 +13,12 @@ namespace krafla::cpu {
 
 namespace {
 
-constexpr int64_t kLeastMovedBytes = 8192;  // of all: less may be a loop's instruction
 // Of what lies side by side in both arrays: more is copied.
 constexpr int64_t kMostRow = 15;
-// A block's table should stay in the nearest cache beside what it moves, and its bytes lie near each other.
+// A block's table should stay in the nearest cache beside what it moves, of which the lines that it reads have little
+// else.
 constexpr int64_t kMostBlock = 4096, kLeastBlock = 64;
-constexpr int64_t kMostSpread = 4;
+constexpr int64_t kMostSpread = 4, kShuffledLine = 64, kMostReach = int64_t{1} << 30;
 constexpr int64_t kLongRow = 16;
 // Windows for 16 bytes; where each has one word, matrices of whole vectors are better off as tiles.
 constexpr std::size_t kMostWindows = 16, kTileWindows = 4;
@@ -41,6 +42,14 @@ Sources SourcesOf(std::span<const MoveLevel> block, int64_t width) {
   for (int64_t& b : out.of) b -= out.lowest;
   out.span = std::ranges::max(out.of) + 1;
   return out;
+}
+
+// The bytes of the lines that a block reads.
+int64_t BytesOfLines(const Sources& sources) {
+  std::vector<int64_t> lines;
+  for (int64_t b : sources.of) lines.push_back(b / kShuffledLine);
+  std::ranges::sort(lines);
+  return static_cast<int64_t>(std::ranges::unique(lines).begin() - lines.begin()) * kShuffledLine;
 }
 
 struct Window {
@@ -92,7 +101,8 @@ bool ShuffledBlocks::MakeOne(const MoveLevels& moves, std::span<const MoveLevel>
                              std::span<const MoveLevel> outer, int64_t first, std::vector<ShuffledBlocks>& to) {
   const Sources sources = SourcesOf(block, moves.width);
   const auto size = static_cast<int64_t>(sources.of.size());
-  if (sources.span < kShuffledBytes || sources.span > kMostSpread * size) return false;
+  if (sources.span < kShuffledBytes || sources.span > kMostReach || BytesOfLines(sources) > kMostSpread * size)
+    return false;
   std::vector<std::vector<Window>> chunks;
   std::size_t windows = 1;
   ShuffledBlocks out;
@@ -105,6 +115,9 @@ bool ShuffledBlocks::MakeOne(const MoveLevels& moves, std::span<const MoveLevel>
   }
   if (windows > kMostWindows) return false;
   if (windows >= kTileWindows && IsTile(moves)) return false;
+  // Of planes that lie far apart, transposes of 2, 4, 8 or 16 at once are faster.
+  if (sources.span > kMostSpread * size && std::has_single_bit(static_cast<uint64_t>(block.front().extent)))
+    return false;
   for (std::vector<Window>& chunk : chunks) {
     Window none = chunk.back();
     none.shuffle.fill(0x80);
@@ -124,9 +137,9 @@ bool ShuffledBlocks::MakeOne(const MoveLevels& moves, std::span<const MoveLevel>
   return true;
 }
 
-std::vector<ShuffledBlocks> ShuffledBlocks::Make(const MoveLevels& moves) {
+std::vector<ShuffledBlocks> ShuffledBlocks::Make(const MoveLevels& moves, int64_t least) {
   std::vector<MoveLevel> levels = moves.levels;
-  if (levels.empty() || moves.bytes() < kLeastMovedBytes || TakeRow(levels, moves.width) > kMostRow) return {};
+  if (levels.empty() || moves.bytes() < least || TakeRow(levels, moves.width) > kMostRow) return {};
   levels = moves.levels;
   std::ranges::sort(levels, {}, &MoveLevel::to);
   // Long rows of neighbours, backwards, repeated, or every other one, are loops of whole vectors.

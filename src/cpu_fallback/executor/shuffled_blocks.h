@@ -17,8 +17,10 @@ namespace krafla::cpu {
 
 class ShuffledBlocks {
  public:
-  // Those that together move everything; none where copies or tiles are better.
-  static std::vector<ShuffledBlocks> Make(const MoveLevels& moves);
+  // Those that together move everything; none where copies or tiles are better, and of fewer bytes than `least`: by
+  // default of those that may be a loop's instruction.
+  static constexpr int64_t kLeastBytes = 8192;
+  static std::vector<ShuffledBlocks> Make(const MoveLevels& moves, int64_t least = kLeastBytes);
   void Run(std::span<std::byte* const> buffers, ThreadPool& pool) const;
 
  private:

@@ -36,6 +36,9 @@ constexpr int64_t kGemmDepth = 256;  // of a panel, along k
 constexpr int64_t kRoundedDepth = 8;
 // Of columns so few that each element of the left side is used in one tile alone.
 constexpr int64_t kNarrowVectors = 2;
+// Rows so few that what the left side lies in, and the right side's rows, are read where they are: to bring both into
+// an order of their own takes as long as the product. The columns of a tile then, in vectors.
+constexpr int64_t kFewGemmRows = 16, kGemmVectors = 3;
 }  // namespace krafla::cpu
 #endif
 
@@ -150,7 +153,7 @@ GemmTile FindTile(ElementType type) {
 }
 
 // As Tile, with rows that lie anywhere, from `first` on.
-template <class T, int kRows, int kColumns>
+template <class T, int kRows, int kColumns, bool kIsPacked>
 HWY_INLINE void RowsTile(std::span<const RowSegment> segments, int first, int64_t length,
                          const T* HWY_RESTRICT rhs_begin, int64_t count, int64_t columns, T* HWY_RESTRICT result,
                          int64_t stride, bool add) {
@@ -169,14 +172,15 @@ HWY_INLINE void RowsTile(std::span<const RowSegment> segments, int first, int64_
       const T* a[kRows];
       KRAFLA_UNROLL(8)
       for (int r = 0; r < kRows; ++r) a[r] = static_cast<const T*>(s.rows[first + r]);
-      const T* HWY_RESTRICT rhs = rhs_begin + s.number * length * kColumns * static_cast<int64_t>(lanes);
+      const int64_t packed = kColumns * static_cast<int64_t>(lanes), step = kIsPacked ? packed : s.rhs_stride;
+      const T* HWY_RESTRICT rhs = rhs_begin + s.number * length * packed;
       const int64_t end = length * s.stride;
       for (int64_t i = 0; i != end; i += s.stride) {
         V b[3];
         b[0] = hn::LoadU(d, rhs);
         if constexpr (kColumns > 1) b[1] = hn::LoadU(d, rhs + lanes);
         if constexpr (kColumns > 2) b[2] = hn::LoadU(d, rhs + 2 * lanes);
-        rhs += kColumns * lanes;
+        rhs += step;
         KRAFLA_UNROLL(8)
         for (int r = 0; r < kRows; ++r) {
           const V x = hn::Set(d, a[r][i]);
@@ -209,7 +213,7 @@ HWY_INLINE void RowsTile(std::span<const RowSegment> segments, int first, int64_
   }
 }
 
-template <class T>
+template <class T, bool kIsPacked>
 void RunRowsTile(std::span<const RowSegment> segments, int64_t length, const void* rhs_pointer, int64_t vectors,
                  int64_t count, int64_t columns, void* result_pointer, int64_t stride, bool add) {
   const T* rhs = static_cast<const T*>(rhs_pointer);
@@ -221,8 +225,9 @@ void RunRowsTile(std::span<const RowSegment> segments, int64_t length, const voi
       const int64_t left = count - first;
       T* to = result + first * stride;
       const int r = static_cast<int>(first);
-      if (kRows > 4 && left > 4) RowsTile<T, kRows, kColumns>(segments, r, length, rhs, left, columns, to, stride, add);
-      else RowsTile<T, 4, kColumns>(segments, r, length, rhs, left, columns, to, stride, add);
+      if (kRows > 4 && left > 4)
+        RowsTile<T, kRows, kColumns, kIsPacked>(segments, r, length, rhs, left, columns, to, stride, add);
+      else RowsTile<T, 4, kColumns, kIsPacked>(segments, r, length, rhs, left, columns, to, stride, add);
     }
   };
   if (vectors == 3) run(std::integral_constant<int, 3>());
@@ -232,7 +237,7 @@ void RunRowsTile(std::span<const RowSegment> segments, int64_t length, const voi
 
 template <class T>
 PointerTile RowsTileOf() {
-  return {static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>())), &RunRowsTile<T>};
+  return {static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>())), &RunRowsTile<T, true>, &RunRowsTile<T, false>};
 }
 PointerTile FindPointerTileHere(ElementType type) {
   if (type == ElementType::kF32) return RowsTileOf<float>();
@@ -367,9 +372,11 @@ Gemm::Gemm(const GemmProblem& problem, int threads) : problem_(problem), batches
       problem.lhs_type == problem.accumulate_type ||
       (IsIntegral(problem.lhs_type) && IsIntegral(problem.accumulate_type) && StorageBytes(problem.lhs_type) == width);
   const int64_t lanes = FindPointerTile(problem.accumulate_type).lanes, vectors = CeilDiv(problem.n, lanes);
-  if (reads_rows && vectors <= kNarrowVectors && problem.lhs_k_stride != 0 &&
-      (problem.lhs_k_stride == 1 || problem.lhs_m_stride == 1))
-    narrow_vectors_ = vectors;
+  const bool lie_in_rows =
+      reads_rows && problem.lhs_k_stride != 0 && (problem.lhs_k_stride == 1 || problem.lhs_m_stride == 1);
+  reads_columns_ = lie_in_rows && problem.m <= kFewGemmRows && problem.rhs_type == problem.accumulate_type &&
+                   problem.rhs_n_stride == 1 && problem.rhs_k_stride != 0 && problem.n % lanes == 0;
+  reads_rows_ = lie_in_rows && (vectors <= kNarrowVectors || reads_columns_);
   const double flops = 2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n) *
                        static_cast<double>(problem.k) * static_cast<double>(batches_);
   if (threads > 1 && flops > 2e6) {
@@ -381,17 +388,19 @@ Gemm::Gemm(const GemmProblem& problem, int threads) : problem_(problem), batches
   scratch_bytes_ = worker_bytes_ * threads;
 }
 
-void Gemm::RunNarrow(const PointerTile& tile, const std::byte* lhs, const std::byte* packed_rhs, int64_t depth,
-                     int64_t rows, std::byte* to, bool add) const {
+void Gemm::RunRows(const PointerTile& tile, const std::byte* lhs, const std::byte* rhs, int64_t depth, int64_t rows,
+                   int64_t columns, std::byte* to, bool add) const {
   const GemmProblem& p = problem_;
   const int width = StorageBytes(p.accumulate_type);
-  RowSegment segment{.rows = {}, .stride = p.lhs_k_stride, .number = 0};
+  const int64_t vectors = CeilDiv(columns, tile.lanes);
+  const auto run = reads_columns_ ? tile.run_there : tile.run;
+  RowSegment segment{.rows = {}, .stride = p.lhs_k_stride, .rhs_stride = p.rhs_k_stride};
   for (int64_t i = 0; i < rows; i += kPointerRows, to += kPointerRows * p.result_m_stride * width) {
     const int64_t count = std::min(kPointerRows, rows - i);
     // Tiles read rows that they do not store.
     for (int64_t r = 0; r < kPointerRows; ++r)
       segment.rows[r] = lhs + (i + std::min(r, count - 1)) * p.lhs_m_stride * width;
-    tile.run({&segment, 1}, depth, packed_rhs, narrow_vectors_, count, p.n, to, p.result_m_stride, add);
+    run({&segment, 1}, depth, rhs, vectors, count, columns, to, p.result_m_stride, add);
   }
 }
 
@@ -401,7 +410,7 @@ void Gemm::Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, Th
   const ElementType type = p.accumulate_type;
   const int width = StorageBytes(type), lhs_width = StorageBytes(p.lhs_type), rhs_width = StorageBytes(p.rhs_type);
   const GemmTile tile = HWY_DYNAMIC_DISPATCH(FindTile)(type);
-  const PointerTile narrow = FindPointerTile(type);
+  const PointerTile rows_tile = FindPointerTile(type);
   const int64_t row_tasks = CeilDiv(p.m, rows_), column_tasks = CeilDiv(p.n, columns_);
   const int64_t max_depth = std::min(p.k, kGemmDepth);
   const double task_time = static_cast<double>(rows_ * columns_) * static_cast<double>(p.k) / kProductsPerNanosecond;
@@ -426,9 +435,15 @@ void Gemm::Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, Th
         const int64_t depth = std::min(kGemmDepth, p.k - k);
         const std::byte* rows_from = a + k * p.lhs_k_stride * lhs_width;
         const Operand rhs_panel{c + k * p.rhs_k_stride * rhs_width, p.rhs_type, p.rhs_n_stride, p.rhs_k_stride};
-        if (narrow_vectors_ > 0) {
-          Pack(rhs_panel, type, columns, depth, narrow_vectors_ * narrow.lanes, packed_rhs, staging);
-          RunNarrow(narrow, rows_from, packed_rhs, depth, rows, to, k > 0);
+        if (reads_rows_) {
+          for (int64_t first = 0; first < columns; first += kGemmVectors * rows_tile.lanes) {
+            const int64_t count = std::min(columns - first, kGemmVectors * rows_tile.lanes);
+            Operand panel = rhs_panel;
+            panel.data += first * p.rhs_n_stride * rhs_width;
+            if (!reads_columns_) Pack(panel, type, count, depth, RoundUp(count, rows_tile.lanes), packed_rhs, staging);
+            RunRows(rows_tile, rows_from, reads_columns_ ? panel.data : packed_rhs, depth, rows, count,
+                    to + first * width, k > 0);
+          }
           continue;
         }
         Pack({rows_from, p.lhs_type, p.lhs_m_stride, p.lhs_k_stride}, type, rows, depth, kGemmRows, packed_lhs,

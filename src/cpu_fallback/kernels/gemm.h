@@ -51,11 +51,14 @@ constexpr int64_t kPointerRows = 8;
 struct RowSegment {
   const void* rows[kPointerRows];
   int64_t stride = 1, number = 0;
+  int64_t rhs_stride = 0;  // of PointerTile::run_there
 };
 struct PointerTile {
   int64_t lanes = 0;
-  void (*run)(std::span<const RowSegment> segments, int64_t length, const void* rhs, int64_t vectors, int64_t count,
-              int64_t columns, void* result, int64_t result_stride, bool add) = nullptr;
+  using Run = void (*)(std::span<const RowSegment> segments, int64_t length, const void* rhs, int64_t vectors,
+                       int64_t count, int64_t columns, void* result, int64_t result_stride, bool add);
+  Run run = nullptr;
+  Run run_there = nullptr;  // the right side's rows where they lie, RowSegment::rhs_stride apart
 };
 PointerTile FindPointerTile(ElementType accumulate_type);
 
@@ -82,14 +85,15 @@ class Gemm {
   void Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, ThreadPool& pool, std::byte* scratch) const;
 
  private:
-  // The left side's rows where they lie: of few columns, packing them takes longer than the product.
-  void RunNarrow(const PointerTile& tile, const std::byte* lhs, const std::byte* packed_rhs, int64_t depth,
-                 int64_t rows, std::byte* to, bool add) const;
+  // The left side's rows where they lie, and the right side's if reads_columns_, else packed: of few columns or rows,
+  // packing them takes longer than the product. As many columns as a tile has at the most.
+  void RunRows(const PointerTile& tile, const std::byte* lhs, const std::byte* rhs, int64_t depth, int64_t rows,
+               int64_t columns, std::byte* to, bool add) const;
 
   GemmProblem problem_;
   int64_t batches_ = 1;
-  int64_t narrow_vectors_ = 0;      // of columns, where the left side is not packed
-  int64_t rows_ = 1, columns_ = 1;  // of a task
+  bool reads_rows_ = false, reads_columns_ = false;  // where they lie, not packed: the left side, and the right one
+  int64_t rows_ = 1, columns_ = 1;                   // of a task
   int64_t scratch_bytes_ = 0, worker_bytes_ = 0;
 };
 

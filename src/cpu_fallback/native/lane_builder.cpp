@@ -27,6 +27,13 @@ int LaneBuilder::AddStream(LaneStream stream) {
   return static_cast<int>(graph_.streams.size()) - 1;
 }
 
+uint64_t LaneBuilder::SequenceNumber(const LaneSequence& sequence) {
+  const auto known = std::ranges::find(graph_.sequences, sequence);
+  const auto number = static_cast<uint64_t>(known - graph_.sequences.begin());
+  if (known == graph_.sequences.end()) graph_.sequences.push_back(sequence);
+  return number;
+}
+
 int LaneBuilder::Constant(ElementType type, uint64_t bits) {
   const int width = StorageBytes(type);
   if (width < 8) bits &= (uint64_t{1} << (8 * width)) - 1;

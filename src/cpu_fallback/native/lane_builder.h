@@ -48,6 +48,8 @@ class LaneBuilder {
   int Compare(LaneOp op, int a, int b) { return Add(op, ElementType::kPred, a, b); }
   int Select(int p, int t, int f) { return Add(LaneOp::kSelect, TypeOf(t), p, t, f); }
   int Bitcast(int a, ElementType type);
+  // In a routine: the number of a sequence.
+  uint64_t SequenceNumber(const LaneSequence& sequence);
   int Settle(int a) { return Add(LaneOp::kSettle, TypeOf(a), a); }
 
   // Nodes between the two run only where the condition holds for some lane.

@@ -18,6 +18,18 @@ int64_t WindowOfShortRows(int lanes, int64_t columns, int64_t row_stride, int64_
   return most;
 }
 
+std::array<std::byte, 16> BytesOfLanes(const LaneSequence& places, int width, int first) {
+  std::array<std::byte, 16> out;
+  out.fill(std::byte{0x80});
+  for (int lane = 0; lane < 16 / width; ++lane) {
+    const int place = places[static_cast<std::size_t>(lane)] - first;
+    if (place < 0 || place >= kSequenceLanes) continue;
+    for (int i = 0; i < width; ++i)
+      out[static_cast<std::size_t>(lane * width + i)] = static_cast<std::byte>(place * width + i);
+  }
+  return out;
+}
+
 std::string LaneGraph::Key() const {
   std::string key;
   key.reserve(nodes.size() * 24 + streams.size() * 8 + stores.size() * 12 + 16);
@@ -54,6 +66,8 @@ std::string LaneGraph::Key() const {
       put(t.bytes);
     }
   }
+  put(static_cast<uint32_t>(sequences.size()));
+  for (const LaneSequence& s : sequences) put(s);
   for (const LaneStream& s : streams) {
     put(s.kind);
     put(s.width);

@@ -78,6 +78,8 @@ enum class LaneOp : uint8_t {
   kSpread,      // a, one value, in all lanes
   kPick,        // lanes of a from number bits on, a multiple of how many they are: a power of two
   kPut,         // a with b, one value, in lane number bits
+  kSequence,    // s32: the numbers of sequence number bits
+  kPermute,     // the lanes of a that sequence number bits names, and from kSequenceLanes on those of b
 };
 
 struct LaneNode {
@@ -185,6 +187,13 @@ struct LaneAccess {
   std::vector<Term> terms = {};
 };
 
+// Of so many lanes, what each of them has.
+inline constexpr int kSequenceLanes = 16;
+using LaneSequence = std::array<int32_t, kSequenceLanes>;
+// Where the bytes of lanes lie in a vector of 16 bytes: of those whose places are `first` and more, up to what one
+// operand has; 0x80, which gives a zero, for the others.
+std::array<std::byte, 16> BytesOfLanes(const LaneSequence& places, int width, int first);
+
 // What a lookup finds: numbers, or elements of a stream that lies anywhere but does not move, at these places.
 struct LaneTable {
   std::array<uint32_t, 16> entries{};
@@ -202,6 +211,7 @@ struct LaneGraph {
   std::vector<LaneFold> folds;
   bool folds_columns = false;  // more than four rows each time
   std::vector<LaneAccess> accesses;
+  std::vector<LaneSequence> sequences;
   // The stores of all rows go to the same elements, and are added to what was there: f32, f64 and 32-bit integers, with
   // streams that have one value, one a row, or an element for each.
   bool adds_rows = false;

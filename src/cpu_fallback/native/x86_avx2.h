@@ -164,6 +164,11 @@ class Avx2Emitter {
   void EmitSpread(int id);
   void EmitPick(int id);
   void EmitPut(int id);
+  // What a sequence says, in lanes of `width` bytes.
+  Vec Numbers(const LaneSequence& sequence, int width, int bytes);
+  // Bytes of `from`, as many as a vector of 16 has: those of lanes that places from `first` on name, else zeros.
+  Vec ShuffledBytes(const Vec& from, const LaneSequence& places, int width, int first);
+  void EmitPermute(int id);
 
   void EmitNode(int id);
   void EmitMaskOp(int id);

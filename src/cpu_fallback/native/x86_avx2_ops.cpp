@@ -176,6 +176,8 @@ void Avx2Emitter::EmitNode(int id) {
     case LaneOp::kSpread:
     case LaneOp::kPick:
     case LaneOp::kPut:
+    case LaneOp::kSequence:
+    case LaneOp::kPermute:
     case LaneOp::kQuotient:
     case LaneOp::kRoundToBf16:
     case LaneOp::kLookup:

@@ -19,7 +19,9 @@ void Avx2Emitter::EmitPlaceOp(int id) {
   if (op == LaneOp::kFixedStore) return EmitFixedStore(id);
   if (op == LaneOp::kSpread) return EmitSpread(id);
   if (op == LaneOp::kPick) return EmitPick(id);
-  EmitPut(id);
+  if (op == LaneOp::kPut) return EmitPut(id);
+  if (op == LaneOp::kSequence) return Set(id, Numbers(graph_.sequences[At(id).bits], 4, 4 * lanes_));
+  EmitPermute(id);
 }
 
 x86::Mem Avx2Emitter::PlaceOf(const LaneAccess& access) {
@@ -111,6 +113,60 @@ void Avx2Emitter::EmitPut(int id) {
   const Vec all = Make(width, width == 4 ? Inst::kIdVpbroadcastd : Inst::kIdVpbroadcastq, value.xmm());
   const int words = width == 4 ? 1 << lane : 3 << (2 * lane);
   Set(id, Make(width, Inst::kIdVpblendd, into, all, Imm(words)));
+}
+
+x86::Vec Avx2Emitter::Numbers(const LaneSequence& sequence, int width, int bytes) {
+  std::array<std::byte, 32> memory{};
+  bytes = std::max(bytes, 16);
+  for (int lane = 0; lane < std::min(bytes / width, kSequenceLanes); ++lane) {
+    const int64_t value = sequence[static_cast<std::size_t>(lane)];
+    std::memcpy(memory.data() + lane * width, &value, static_cast<std::size_t>(width));
+  }
+  const Vec v = bytes > 16 ? Vec(cc_.newYmm()) : Vec(cc_.newXmm());
+  Emit(Inst::kIdVmovdqu, v,
+       cc_.newConst(asmjit::ConstPoolScope::kLocal, memory.data(), static_cast<std::size_t>(bytes)));
+  return v;
+}
+
+x86::Vec Avx2Emitter::ShuffledBytes(const Vec& from, const LaneSequence& places, int width, int first) {
+  const Vec v = cc_.newXmm();
+  const std::array<std::byte, 16> bytes = BytesOfLanes(places, width, first);
+  Emit(Inst::kIdVpshufb, v, from.xmm(), cc_.newConst(asmjit::ConstPoolScope::kLocal, bytes.data(), bytes.size()));
+  return v;
+}
+
+void Avx2Emitter::EmitPermute(int id) {
+  const LaneNode& n = At(id);
+  const LaneSequence& places = graph_.sequences[n.bits];
+  const int width = StorageBytes(n.type);
+  int reach = lanes_;
+  for (int lane = 0; lane < n.lanes; ++lane)
+    reach = std::max(reach, places[static_cast<std::size_t>(lane)] % kSequenceLanes + 1);
+  if (reach * width <= 16) {
+    Vec v = ShuffledBytes(Register(n.a), places, width, 0);
+    if (n.b >= 0) {
+      const Vec more = ShuffledBytes(Register(n.b), places, width, kSequenceLanes), both = cc_.newXmm();
+      Emit(Inst::kIdVpor, both, v, more);
+      v = both;
+    }
+    return Set(id, v);
+  }
+  // By words: numbers of 64 bits are two.
+  const int words = width / 4;
+  LaneSequence numbers{};
+  int of_second = 0;
+  for (int word = 0; word < 8; ++word) {
+    const int place = places[static_cast<std::size_t>(word / words)];
+    numbers[static_cast<std::size_t>(word)] = place % kSequenceLanes * words + word % words;
+    if (place >= kSequenceLanes) of_second |= 1 << word;
+  }
+  const Vec at = Numbers(numbers, 4, 32), v = cc_.newYmm();
+  Emit(Inst::kIdVpermd, v, at, Register(n.a).ymm());
+  if (n.b < 0) return Set(id, Sized(v, width));
+  const Vec more = cc_.newYmm(), both = cc_.newYmm();
+  Emit(Inst::kIdVpermd, more, at, Register(n.b).ymm());
+  Emit(Inst::kIdVpblendd, both, v, more, Imm(of_second));
+  Set(id, Sized(both, width));
 }
 
 }  // namespace krafla::cpu::native

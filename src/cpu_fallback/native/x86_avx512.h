@@ -472,6 +472,11 @@ class Avx512Emitter {
   void EmitSpread(int id);
   void EmitPick(int id);
   void EmitPut(int id);
+  // What a sequence says, in lanes of `width` bytes.
+  x86::Vec Numbers(const LaneSequence& sequence, int width, int bytes);
+  // Bytes of `from`, as many as a vector of 16 has: those of lanes that places from `first` on name, else zeros.
+  x86::Vec ShuffledBytes(const x86::Vec& from, const LaneSequence& places, int width, int first);
+  void EmitPermute(int id);
 
   void EmitPart(int id);
   void LoadParts(std::size_t stream);

@@ -124,7 +124,9 @@ void Avx512Emitter::EmitNode(int id) {
     case LaneOp::kFixedStore:
     case LaneOp::kSpread:
     case LaneOp::kPick:
-    case LaneOp::kPut: return;
+    case LaneOp::kPut:
+    case LaneOp::kSequence:
+    case LaneOp::kPermute: return;
   }
 }
 
@@ -195,7 +197,9 @@ void Avx512Emitter::EmitMaskOp(int id) {
     case LaneOp::kFixedStore:
     case LaneOp::kSpread:
     case LaneOp::kPick:
-    case LaneOp::kPut: break;  // of no pred, or done by now
+    case LaneOp::kPut:
+    case LaneOp::kSequence:
+    case LaneOp::kPermute: break;  // of no pred, or done by now
   }
   Set(id, k);
 }
@@ -475,7 +479,9 @@ void Avx512Emitter::EmitConversion(int id) {
     case LaneOp::kFixedStore:
     case LaneOp::kSpread:
     case LaneOp::kPick:
-    case LaneOp::kPut: break;
+    case LaneOp::kPut:
+    case LaneOp::kSequence:
+    case LaneOp::kPermute: break;
   }
   Unary(id, op);
 }

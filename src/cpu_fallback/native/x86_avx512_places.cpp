@@ -100,7 +100,9 @@ void Avx512Emitter::EmitPlaceOp(int id) {
   if (op == LaneOp::kFixedStore) return EmitFixedStore(id);
   if (op == LaneOp::kSpread) return EmitSpread(id);
   if (op == LaneOp::kPick) return EmitPick(id);
-  EmitPut(id);
+  if (op == LaneOp::kPut) return EmitPut(id);
+  if (op == LaneOp::kSequence) return Set(id, Numbers(graph_.sequences[At(id).bits], 4, 4 * lanes_));
+  EmitPermute(id);
 }
 
 // By way of a register that is not spilled: of a vector in memory the assembler would make the move the other way, from
@@ -255,6 +257,64 @@ void Avx512Emitter::EmitPut(int id) {
     Blend(v, k, width, into, all);
   }
   Set(id, v);
+}
+
+x86::Vec Avx512Emitter::Numbers(const LaneSequence& sequence, int width, int bytes) {
+  std::array<std::byte, 64> memory{};
+  bytes = std::max(bytes, 16);
+  for (int lane = 0; lane < std::min(bytes / width, kSequenceLanes); ++lane) {
+    const int64_t value = sequence[static_cast<std::size_t>(lane)];
+    std::memcpy(memory.data() + lane * width, &value, static_cast<std::size_t>(width));
+  }
+  const x86::Vec v = bytes > 32 ? x86::Vec(cc_.newZmm()) : bytes > 16 ? x86::Vec(cc_.newYmm()) : cc_.newXmm();
+  Emit(Inst::kIdVmovdqu32, v,
+       cc_.newConst(asmjit::ConstPoolScope::kLocal, memory.data(), static_cast<std::size_t>(bytes)));
+  return v;
+}
+
+x86::Vec Avx512Emitter::ShuffledBytes(const x86::Vec& from, const LaneSequence& places, int width, int first) {
+  const x86::Vec v = cc_.newXmm();
+  const std::array<std::byte, 16> bytes = BytesOfLanes(places, width, first);
+  Emit(Inst::kIdVpshufb, v, from.xmm(), cc_.newConst(asmjit::ConstPoolScope::kLocal, bytes.data(), bytes.size()));
+  return v;
+}
+
+void Avx512Emitter::EmitPermute(int id) {
+  const LaneNode& n = At(id);
+  const LaneSequence& places = graph_.sequences[n.bits];
+  const int width = WidthOf(n.type);
+  int reach = lanes_;
+  for (int lane = 0; lane < n.lanes; ++lane)
+    reach = std::max(reach, places[static_cast<std::size_t>(lane)] % kSequenceLanes + 1);
+  if (reach * width <= 16) {
+    x86::Vec v = ShuffledBytes(Register(n.a), places, width, 0);
+    if (n.b >= 0) {
+      const x86::Vec more = ShuffledBytes(Register(n.b), places, width, kSequenceLanes), both = cc_.newXmm();
+      Emit(Inst::kIdVpord, both, v, more);
+      v = both;
+    }
+    return Set(id, v);
+  }
+  const bool is_half = reach * width <= 32;
+  const auto sized = [&](const x86::Vec& v) { return is_half ? x86::Vec(v.ymm()) : x86::Vec(v.zmm()); };
+  // Stores are as long as the register is.
+  const int bytes = lanes_ * width;
+  const auto own = [&](const x86::Vec& v) {
+    return bytes > 32 ? v : bytes > 16 ? x86::Vec(v.ymm()) : x86::Vec(v.xmm());
+  };
+  const int in_vector = (is_half ? 32 : 64) / width;
+  LaneSequence numbers = places;
+  for (int32_t& place : numbers)
+    if (place >= kSequenceLanes) place += in_vector - kSequenceLanes;
+  const x86::Vec at = Numbers(numbers, width, is_half ? 32 : 64);
+  if (n.b >= 0) {
+    Emit(OfWidth(width, Inst::kIdVpermi2b, Inst::kIdVpermi2w, Inst::kIdVpermi2d, Inst::kIdVpermi2q), at,
+         sized(Register(n.a)), sized(Register(n.b)));
+    return Set(id, own(at));
+  }
+  const x86::Vec v = is_half ? x86::Vec(cc_.newYmm()) : x86::Vec(cc_.newZmm());
+  Emit(OfWidth(width, Inst::kIdVpermb, Inst::kIdVpermw, Inst::kIdVpermd, Inst::kIdVpermq), v, at, sized(Register(n.a)));
+  Set(id, own(v));
 }
 
 }  // namespace krafla::cpu::native

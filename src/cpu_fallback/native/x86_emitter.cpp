@@ -45,7 +45,9 @@ bool HasAvx2For(const LaneGraph& graph, const LaneNode& n) {
     case LaneOp::kFixedStore: return is_block && (n.b < 0 || graph.accesses[n.bits].width >= 4);
     case LaneOp::kSpread:
     case LaneOp::kPick:
-    case LaneOp::kPut: return is_block;
+    case LaneOp::kPut:
+    case LaneOp::kSequence:
+    case LaneOp::kPermute: return is_block;
     case LaneOp::kGather: return n.b < 0 || graph.streams[n.bits].width >= 4;
     case LaneOp::kLoad: return n.b < 0 || graph.streams[n.bits & 0xffffffffu].width >= 4;
     case LaneOp::kFloatToInt: return width == 4;

@@ -66,6 +66,9 @@ struct FusionOptions {
   bool multi_output = true;
   // Whether the back end's dots take operands that are computed where they are read (DotKernel).
   bool computed_operands = false;
+  // Whether a pad is stored for what reads it at places that are computed: rows of memory are copied then, where
+  // otherwise it is decided for each element whether the pad has it.
+  bool stores_gathered_pads = false;
   FusionLimits limits;
   // By which kernels are put around collectives that go on meanwhile.
   OverlapOptions overlap;

@@ -141,6 +141,7 @@ class FusionPlanner {
   }
 
   static bool IsDilation(const Instruction& i);
+  static bool IsGatheredPad(const Instruction& i);
 
   // Adds to `uses` where an inlined or kept fusible instruction evaluates its operands, given where it is evaluated
   // itself.

@@ -185,6 +185,7 @@ KeptValue FusionPlanner::Inline(const Instruction& i, const Uses& mine) {
   if (IsDilation(i))
     for (const Context& c : mine.contexts)
       if (c.dilations > 0) return kept(KeptWhy::kTwoPads);
+  if (options_.stores_gathered_pads && IsGatheredPad(i)) return kept(KeptWhy::kGatheredPad);
   double evals = 0;
   std::vector<std::pair<KernelId, int64_t>> kernels;  // and how many copies each contains
   for (const Context& c : mine.contexts) {
@@ -237,6 +238,16 @@ KeptWhy FusionPlanner::TakeRoom(const Instruction& i, const std::vector<std::pai
 bool FusionPlanner::IsDilation(const Instruction& i) {
   return i.opcode() == Opcode::kPad &&
          std::ranges::any_of(i.attr<PadAttributes>().interior, [](int64_t n) { return n > 0; });
+}
+
+// Whether its only reader takes about as many elements of it, at places that are computed.
+bool FusionPlanner::IsGatheredPad(const Instruction& i) {
+  constexpr int64_t kMostOfReader = 4;
+  if (i.opcode() != Opcode::kPad || i.users().size() != 1) return false;
+  const Instruction& reader = *i.users()[0];
+  const bool is_at_computed_places = reader.opcode() == Opcode::kGather || reader.opcode() == Opcode::kDynamicSlice;
+  return is_at_computed_places && reader.operand(0) == &i &&
+         i.shape().element_count() / kMostOfReader <= reader.shape().element_count();
 }
 
 void FusionPlanner::FusibleUses(const Instruction& i, const Uses& mine, std::vector<Uses>& uses) {
