@@ -5,6 +5,8 @@
 #include <bit>
 #include <optional>
 
+#include "ir/mini_float.h"
+
 namespace krafla::plan {
 namespace {
 
@@ -84,10 +86,11 @@ bool AppendKeys(const ElementProgram& p, NodeId id, std::vector<KeyRule>& keys) 
 // mantissa.
 int SameBits(const ElementProgram& p, NodeId id, std::span<const ElementType> types) {
   const Node& n = p.nodes[static_cast<std::size_t>(id)];
-  // In f32, where the subnormal numbers of all narrow types but bf16 are normal.
+  // In f32, where the subnormal numbers of narrow types are normal, but for bf16's, which keep their places, and the
+  // least f8e8m0fnu, which has one bit there.
   const auto of_type = [&](ElementType type) {
-    if (n.type != ElementType::kF32 || !IsNarrow(type)) return 0;
-    return type == ElementType::kBF16 ? 16 : type == ElementType::kF16 ? 13 : BitWidth(type) <= 8 ? 20 : 0;
+    const MiniFloat* format = FindMiniFloat(type);
+    return n.type == ElementType::kF32 && format != nullptr ? 23 - std::max(format->mantissa_bits, 1) : 0;
   };
   switch (n.op) {
     case NodeOp::kParam: return of_type(types[n.bits / 2]);
