@@ -22,13 +22,14 @@ Result<> ModulePlanner::PlanWhile(Scope& scope, int number, StepList& steps) {
     if (invariant && !scope.slices.contains(states[k])) {
       slices.push_back(init);
       scope.Place(states[k], init);
+      scope.loop_states[init].push_back(inits[k]);
       continue;
     }
     if (!scope.slices.contains(states[k])) {
       bool temporary = plan_.allocations[static_cast<std::size_t>(init.allocation)].kind == Allocation::Kind::kArena &&
                        scope.maker.contains(inits[k]);
       if (temporary && uses[inits[k]] == 1 && !scope.IsResult(inits[k]) && !ReadAfter(scope, inits[k], number) &&
-          OnlyNameOf(scope, inits[k], init))
+          OnlyNameOf(scope, inits[k], init, number))
         scope.Place(states[k], init);
     }
     Slice state = SliceOf(scope, states[k]);

@@ -83,7 +83,8 @@ class ModulePlanner {
     FusionPlan fusion;
     std::vector<Piece> pieces;
     SliceMap slices;                                                          // values that have a place
-    std::unordered_map<Slice, std::vector<ValueRef>, SliceHash> loop_states;  // the results of whiles, by their slices
+    // By their slices: the results of whiles, and what they begin with where it lies there too.
+    std::unordered_map<Slice, std::vector<ValueRef>, SliceHash> loop_states;
     std::unordered_map<ValueRef, std::vector<int>, ValueRefHash> readers;     // the pieces that read a value, rising
     std::unordered_map<ValueRef, int, ValueRefHash> results;                  // how many of the results a value is
 
@@ -162,8 +163,8 @@ class ModulePlanner {
   // Gives the result of an update the buffer of the array that it updates, or a copy of that array.
   void PlaceUpdated(Scope& scope, int piece, const Instruction& update, StepList& steps);
 
-  // Whether no other value that is still read lies in the same slice.
-  static bool OnlyNameOf(const Scope& scope, const ValueRef& v, const Slice& slice);
+  // Whether no other value that a piece from `piece` on reads lies in the same slice.
+  static bool OnlyNameOf(const Scope& scope, const ValueRef& v, const Slice& slice, int piece);
 
   // Keeps the temporaries alive to the end of a loop that touches them, if they were made before its step `start`.
   // touched_in_loop_ lists what the loops that are being planned touch, this one from entry `begin` on. A temporary

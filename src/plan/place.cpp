@@ -189,7 +189,7 @@ void ModulePlanner::PlaceUpdated(Scope& scope, int piece, const Instruction& upd
       for (std::size_t other = 0; other < k; ++other)
         free = free && !(SliceOf(scope, {&update, static_cast<int>(other)}) == source);
       if (temporary && free && !scope.IsResult(from) && !ReadAfter(scope, from, piece) &&
-          !ReadsWhileUpdating(scope, piece, from) && OnlyNameOf(scope, from, source))
+          !ReadsWhileUpdating(scope, piece, from) && OnlyNameOf(scope, from, source, piece))
         scope.Place(made, source);
     }
     Slice destination = SliceOf(scope, made);
@@ -197,10 +197,12 @@ void ModulePlanner::PlaceUpdated(Scope& scope, int piece, const Instruction& upd
   }
 }
 
-bool ModulePlanner::OnlyNameOf(const Scope& scope, const ValueRef& v, const Slice& slice) {
-  auto states = scope.loop_states.find(slice);
-  if (states == scope.loop_states.end()) return true;
-  return std::ranges::all_of(states->second, [&](const ValueRef& state) { return state == v; });
+bool ModulePlanner::OnlyNameOf(const Scope& scope, const ValueRef& v, const Slice& slice, int piece) {
+  auto names = scope.loop_states.find(slice);
+  if (names == scope.loop_states.end()) return true;
+  return std::ranges::all_of(names->second, [&](const ValueRef& name) {
+    return name == v || (!scope.IsResult(name) && !ReadAfter(scope, name, piece - 1));
+  });
 }
 
 }  // namespace krafla::plan
