@@ -82,11 +82,11 @@ class ModulePlanner {
     const Computation* computation = nullptr;
     FusionPlan fusion;
     std::vector<Piece> pieces;
-    SliceMap slices;                                                          // values that have a place
+    SliceMap slices;  // values that have a place
     // By their slices: the results of whiles, and what they begin with where it lies there too.
     std::unordered_map<Slice, std::vector<ValueRef>, SliceHash> loop_states;
-    std::unordered_map<ValueRef, std::vector<int>, ValueRefHash> readers;     // the pieces that read a value, rising
-    std::unordered_map<ValueRef, int, ValueRefHash> results;                  // how many of the results a value is
+    std::unordered_map<ValueRef, std::vector<int>, ValueRefHash> readers;  // the pieces that read a value, rising
+    std::unordered_map<ValueRef, int, ValueRefHash> results;               // how many of the results a value is
 
     PlanLog* log = nullptr;  // PlanOptions::fusion.log
 
