@@ -83,31 +83,31 @@ std::optional<Magnitudes> Magnitudes::Make(int binding, int64_t offset, ElementT
   return out;
 }
 
+std::vector<Magnitudes::Walk> Magnitudes::WithBatch(const Dims& batch, const Dims& strides, Walk others) {
+  std::vector<Walk> out = {others};
+  for (std::size_t d = 0; d < batch.size(); ++d) out.push_back({batch[d], strides[d]});
+  return out;
+}
+
+std::optional<Magnitudes> Magnitudes::OfRhs(const plan::DotKernel& dot, Walk others, Walk columns) {
+  if (dot.computes_rhs()) return std::nullopt;
+  return Make(dot.rhs_binding, dot.rhs_offset, dot.rhs_type, WithBatch(dot.batch, dot.rhs_batch_strides, others),
+              columns);
+}
+
 std::optional<Magnitudes> Magnitudes::OfKeys(const plan::DotKernel& scores) {
-  if (scores.computes_rhs()) return std::nullopt;
-  std::vector<Walk> others = {{scores.k, scores.rhs_k_stride}};
-  for (std::size_t d = 0; d < scores.batch.size(); ++d)
-    others.push_back({scores.batch[d], scores.rhs_batch_strides[d]});
-  return Make(scores.rhs_binding, scores.rhs_offset, scores.rhs_type, std::move(others),
-              {scores.n, scores.rhs_n_stride});
+  return OfRhs(scores, {scores.k, scores.rhs_k_stride}, {scores.n, scores.rhs_n_stride});
 }
 
 std::optional<Magnitudes> Magnitudes::OfValues(const plan::DotKernel& product) {
-  if (product.computes_rhs()) return std::nullopt;
-  std::vector<Walk> others = {{product.n, product.rhs_n_stride}};
-  for (std::size_t d = 0; d < product.batch.size(); ++d)
-    others.push_back({product.batch[d], product.rhs_batch_strides[d]});
-  return Make(product.rhs_binding, product.rhs_offset, product.rhs_type, std::move(others),
-              {product.k, product.rhs_k_stride});
+  return OfRhs(product, {product.n, product.rhs_n_stride}, {product.k, product.rhs_k_stride});
 }
 
 // A query has no columns: its elements are all outside of none.
 std::optional<Magnitudes> Magnitudes::OfQueries(const plan::DotKernel& scores) {
   if (scores.computes_lhs()) return std::nullopt;
-  std::vector<Walk> others = {{scores.m, scores.lhs_m_stride}};
-  for (std::size_t d = 0; d < scores.batch.size(); ++d)
-    others.push_back({scores.batch[d], scores.lhs_batch_strides[d]});
-  return Make(scores.lhs_binding, scores.lhs_offset, scores.lhs_type, std::move(others),
+  return Make(scores.lhs_binding, scores.lhs_offset, scores.lhs_type,
+              WithBatch(scores.batch, scores.lhs_batch_strides, {scores.m, scores.lhs_m_stride}),
               {scores.k, scores.lhs_k_stride});
 }
 

@@ -45,6 +45,8 @@ class Magnitudes {
   };
   static std::optional<Magnitudes> Make(int binding, int64_t offset, ElementType type, std::vector<Walk> others,
                                         Walk columns);
+  static std::vector<Walk> WithBatch(const Dims& batch, const Dims& strides, Walk others);
+  static std::optional<Magnitudes> OfRhs(const plan::DotKernel& dot, Walk others, Walk columns);
   float Within(const ColumnRange& range, const std::byte* values, ThreadPool& pool) const;
 
   std::vector<Walk> walks_;  // from the longest stride to 1

@@ -14,8 +14,7 @@ BlockCompiler::BlockCompiler(const ElementProgram& program, const BlockProgram::
   if (tile.column_dim >= 0) tile_mask_ |= uint64_t{1} << tile.column_dim;
   if (options.params_are_arrays) tile_mask_ |= kParamBit;
   const std::span<const int64_t> dims = space_.dims();
-  int64_t points = 1;
-  for (int64_t d : dims) points = CheckedMul(points, d).value_or(INT64_MAX);
+  const int64_t points = SaturatingProduct(dims);
   if (options.memory_is_constant && tile.column_dim >= 0 && tile.rows > 1 && tile.columns < BlockProgram::kShortRow &&
       tile.columns == dims[static_cast<std::size_t>(tile.column_dim)] && tile.rows * tile.columns < points)
     whole_dims_ = uint64_t{1} << tile.column_dim;

@@ -8,10 +8,12 @@
 #include "cpu_fallback/executor/conv_pieces.h"
 #include "cpu_fallback/executor/epilogue.h"
 #include "cpu_fallback/executor/onednn.h"
+#include "cpu_fallback/executor/summed_product.h"
 #include "cpu_fallback/kernels/conv_gemm.h"
 #include "cpu_fallback/kernels/gemm.h"
 #include "cpu_fallback/kernels/group_conv.h"
 #include "cpu_fallback/kernels/row_conv.h"
+#include "ir/thin_convolution.h"
 
 namespace krafla::cpu {
 
@@ -30,14 +32,6 @@ bool IsSmall(const ConvKernel& body) {
   for (const WindowDim& w : body.attributes.window) depth *= static_cast<double>(w.size);
   for (int64_t d : body.output_dims) outputs *= static_cast<double>(d);
   return depth <= 8 && outputs * depth <= 20000;
-}
-
-// From a channel or a few to one or two, as of signals and of filters of gray pictures.
-bool IsThin(const ConvKernel& body) {
-  constexpr int64_t kMostInputs = 4, kMostOutputs = 2;
-  return body.attributes.feature_group_count == 1 && body.attributes.batch_group_count == 1 &&
-         body.kernel_dims[At(body.attributes.kernel_input_feature)] <= kMostInputs &&
-         body.kernel_dims[At(body.attributes.kernel_output_feature)] <= kMostOutputs;
 }
 
 class PiecesConv final : public CpuKernel {
@@ -147,7 +141,7 @@ class PiecesConv final : public CpuKernel {
     }
     if (can_widen && Choose(wide, Product::kBatchGroups, threads)) return true;
     // Where oneDNN fills few lanes.
-    if (can_widen && IsThin(body) && Choose(wide, Product::kRows, threads)) return true;
+    if (can_widen && IsThin(body.attributes, body.kernel_dims) && Choose(wide, Product::kRows, threads)) return true;
     if (Choose(body, Product::kOneDnn, threads)) return true;
     if (!can_widen) return false;
     const bool widened = body.input_type != wide.input_type || body.kernel_type != wide.kernel_type;
@@ -268,17 +262,7 @@ Result<plan::ReduceKernel> AsReduction(const ConvKernel& body) {
   // Outside the input a product is zero whatever the kernel holds.
   if (inside != plan::kNoNode) product = b.Select(inside, product, b.Constant(type, 0));
   b.AddResult(product);
-  plan::ReduceStage sum;
-  sum.program = std::move(b).Finish();
-  plan::Reduction reduction;
-  reduction.kind = plan::Reduction::Kind::kSum;
-  reduction.hlo_type = type;
-  reduction.inputs = {0};
-  ProgramBuilder init({});
-  init.AddResult(init.Constant(type, 0));
-  reduction.init = std::move(init).Finish();
-  sum.reductions.push_back(std::move(reduction));
-  out.stages.push_back(std::move(sum));
+  out.stages.push_back(SumOf(std::move(b).Finish(), type));
 
   if (body.epilogue.space.dims() != body.output_dims)
     return Unimplemented("A convolution that oneDNN does not take, with an epilogue over joined dimensions.");

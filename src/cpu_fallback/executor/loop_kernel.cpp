@@ -55,12 +55,6 @@ constexpr int64_t kFewTiles = 4;
 // What one way of a choice moves in another order at least: it is no loop's instruction.
 constexpr int64_t kLeastOfWay = 512;
 
-int64_t PointsOf(const ElementProgram& program) {
-  int64_t points = 1;
-  for (int64_t d : program.space.dims()) points = CheckedMul(points, d).value_or(INT64_MAX);
-  return points;
-}
-
 // Whether the program stores one value everywhere.
 bool Fills(const ElementProgram& program) {
   return program.stores.size() == 1 && program.nodes[static_cast<std::size_t>(program.stores[0].node)].depends == 0;
@@ -80,7 +74,7 @@ bool MovesAlong(const ElementProgram& program, int column_dim) {
 }
 
 Result<BlockProgram> CompileTiled(const ElementProgram& program, int64_t runs, TileShape& tile) {
-  const int64_t elements = PointsOf(program);
+  const int64_t elements = SaturatingProduct(program.space.dims());
   const int64_t usual = TileElements(program);
   // Tiles for several threads should be left.
   const int64_t shared = std::min(elements / 16 / 64 * 64, kNativeTile);
@@ -176,7 +170,9 @@ Result<LoopRunner> LoopRunner::Make(ElementProgram program, int64_t runs, int ch
   for (ElementProgram& part : CutIntoPieces(program)) {
     // A few elements of a loop's turn are lanes of its routine.
     std::optional<RowGather> rows;
-    if (runs == 1 || PointsOf(part) > kRoutineElements) { KRAFLA_ASSIGN(rows, RowGather::Make(part)); }
+    if (runs == 1 || SaturatingProduct(part.space.dims()) > kRoutineElements) {
+      KRAFLA_ASSIGN(rows, RowGather::Make(part));
+    }
     if (rows) {
       out.frame_bytes_ = std::max(out.frame_bytes_, rows->scratch_bytes(1));
       out.rows_.push_back(std::move(*rows));

@@ -13,6 +13,20 @@ namespace krafla::cpu {
 using plan::NodeId;
 using plan::ProgramBuilder;
 
+plan::ReduceStage SumOf(plan::ElementProgram program, ElementType type) {
+  plan::ReduceStage out;
+  out.program = std::move(program);
+  plan::Reduction reduction;
+  reduction.kind = plan::Reduction::Kind::kSum;
+  reduction.hlo_type = type;
+  reduction.inputs = {0};
+  ProgramBuilder init({});
+  init.AddResult(init.Constant(type, 0));
+  reduction.init = std::move(init).Finish();
+  out.reductions.push_back(std::move(reduction));
+  return out;
+}
+
 std::optional<plan::ReduceKernel> SummedProduct(const plan::DotKernel& dot, int64_t runs) {
   constexpr int64_t kLeastRuns = 32;
   const ElementType type = dot.accumulate_type;
@@ -37,17 +51,7 @@ std::optional<plan::ReduceKernel> SummedProduct(const plan::DotKernel& dot, int6
   };
   const NodeId x = load(dot.lhs_binding, dot.lhs_offset), y = load(dot.rhs_binding, dot.rhs_offset);
   b.AddResult(b.Hlo(Opcode::kMultiply, type, {x, y}));
-  plan::ReduceStage sum;
-  sum.program = std::move(b).Finish();
-  plan::Reduction reduction;
-  reduction.kind = plan::Reduction::Kind::kSum;
-  reduction.hlo_type = type;
-  reduction.inputs = {0};
-  ProgramBuilder init({});
-  init.AddResult(init.Constant(type, 0));
-  reduction.init = std::move(init).Finish();
-  sum.reductions.push_back(std::move(reduction));
-  out.stages.push_back(std::move(sum));
+  out.stages.push_back(SumOf(std::move(b).Finish(), type));
   out.stages.push_back({.scope = plan::ReduceStage::Scope::kRow, .program = dot.epilogue, .reductions = {}});
   return out;
 }

@@ -8,6 +8,9 @@
 
 namespace krafla::cpu {
 
+// The stage that sums up the one result of `program`, in `type`, from zero.
+plan::ReduceStage SumOf(plan::ElementProgram program, ElementType type);
+
 // The product of two vectors that a program's loop runs in each of its turns as a reduction, which the loop's routine
 // has as a part of its own: a call takes as long as some hundred products. Nothing: it is better done as a product of
 // matrices.

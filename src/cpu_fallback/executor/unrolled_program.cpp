@@ -181,9 +181,7 @@ int NarrowestAccess(const ElementProgram& program) {
 
 std::optional<ElementProgram> UnrolledReduction(const plan::ReduceKernel& body, int64_t runs) {
   if (!native::HasNativeCode()) return std::nullopt;
-  int64_t elements = 1, rows = 1;
-  for (int64_t d : body.element_dims) elements = CheckedMul(elements, d).value_or(INT64_MAX);
-  for (int64_t d : body.row_dims) rows = CheckedMul(rows, d).value_or(INT64_MAX);
+  const int64_t elements = SaturatingProduct(body.element_dims), rows = SaturatingProduct(body.row_dims);
   const bool reads_again =
       rows >= kFewRows && std::ranges::count(body.stages, ReduceStage::Scope::kElement, &ReduceStage::scope) > 1;
   if (elements < 1 || elements > (reads_again ? kMostUnrolledTwice : kMostUnrolled) || rows == 0 || rows == INT64_MAX ||
@@ -246,8 +244,7 @@ std::optional<ElementProgram> UnrolledProduct(const plan::DotKernel& dot, int64_
   Dims dims = dot.batch;
   dims.push_back(dot.m);
   dims.push_back(dot.n);
-  int64_t points = 1;
-  for (int64_t d : dims) points = CheckedMul(points, d).value_or(INT64_MAX);
+  const int64_t points = SaturatingProduct(dims);
   // A number each has no rows or columns to go along but those of the batches, where vectors do not lie side by side.
   const bool is_side_by_side = dot.lhs_k_stride == 1 && dot.rhs_k_stride == 1;
   const bool is_of_numbers =

@@ -2,6 +2,7 @@
 #include "cpu_fallback/native/lane_graph.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace krafla::cpu::native {
 
@@ -16,6 +17,15 @@ int64_t WindowOfShortRows(int lanes, int64_t columns, int64_t row_stride, int64_
     most = std::max(most, high - low + 1);
   }
   return most;
+}
+
+std::array<std::byte, 64> BytesOfNumbers(const LaneSequence& sequence, int width) {
+  std::array<std::byte, 64> out{};
+  for (int lane = 0; lane < std::min(64 / width, kSequenceLanes); ++lane) {
+    const int64_t value = sequence[static_cast<std::size_t>(lane)];
+    std::memcpy(out.data() + lane * width, &value, static_cast<std::size_t>(width));
+  }
+  return out;
 }
 
 std::array<std::byte, 16> BytesOfLanes(const LaneSequence& places, int width, int first) {

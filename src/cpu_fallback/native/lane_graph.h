@@ -190,6 +190,8 @@ struct LaneAccess {
 // Of so many lanes, what each of them has.
 inline constexpr int kSequenceLanes = 16;
 using LaneSequence = std::array<int32_t, kSequenceLanes>;
+// The numbers in lanes of `width` bytes, as far as a vector has room.
+std::array<std::byte, 64> BytesOfNumbers(const LaneSequence& sequence, int width);
 // Where the bytes of lanes lie in a vector of 16 bytes: of those whose places are `first` and more, up to what one
 // operand has; 0x80, which gives a zero, for the others.
 std::array<std::byte, 16> BytesOfLanes(const LaneSequence& places, int width, int first);

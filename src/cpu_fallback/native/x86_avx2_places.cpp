@@ -116,12 +116,8 @@ void Avx2Emitter::EmitPut(int id) {
 }
 
 x86::Vec Avx2Emitter::Numbers(const LaneSequence& sequence, int width, int bytes) {
-  std::array<std::byte, 32> memory{};
+  const std::array<std::byte, 64> memory = BytesOfNumbers(sequence, width);
   bytes = std::max(bytes, 16);
-  for (int lane = 0; lane < std::min(bytes / width, kSequenceLanes); ++lane) {
-    const int64_t value = sequence[static_cast<std::size_t>(lane)];
-    std::memcpy(memory.data() + lane * width, &value, static_cast<std::size_t>(width));
-  }
   const Vec v = bytes > 16 ? Vec(cc_.newYmm()) : Vec(cc_.newXmm());
   Emit(Inst::kIdVmovdqu, v,
        cc_.newConst(asmjit::ConstPoolScope::kLocal, memory.data(), static_cast<std::size_t>(bytes)));

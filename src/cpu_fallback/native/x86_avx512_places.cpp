@@ -260,12 +260,8 @@ void Avx512Emitter::EmitPut(int id) {
 }
 
 x86::Vec Avx512Emitter::Numbers(const LaneSequence& sequence, int width, int bytes) {
-  std::array<std::byte, 64> memory{};
+  const std::array<std::byte, 64> memory = BytesOfNumbers(sequence, width);
   bytes = std::max(bytes, 16);
-  for (int lane = 0; lane < std::min(bytes / width, kSequenceLanes); ++lane) {
-    const int64_t value = sequence[static_cast<std::size_t>(lane)];
-    std::memcpy(memory.data() + lane * width, &value, static_cast<std::size_t>(width));
-  }
   const x86::Vec v = bytes > 32 ? x86::Vec(cc_.newZmm()) : bytes > 16 ? x86::Vec(cc_.newYmm()) : cc_.newXmm();
   Emit(Inst::kIdVmovdqu32, v,
        cc_.newConst(asmjit::ConstPoolScope::kLocal, memory.data(), static_cast<std::size_t>(bytes)));

@@ -2,10 +2,9 @@
 #include "passes/layout/channel_order.h"
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 #include <span>
 
+#include "base/checked_math.h"
 #include "base/index.h"
 #include "ir/dims.h"
 #include "passes/rewrite.h"
@@ -19,17 +18,13 @@ bool HasPositions(const Shape& shape, int64_t channels) {
   return shape.IsArray() && channels >= 1 && shape.rank() >= 2 + channels;
 }
 
-int64_t CountOf(std::span<const int64_t> dims) {
-  return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
-}
-
 // A reshape that splits or merges channels alone: what the other side has, 0 if there is none such.
 int64_t ChannelsBeyondReshape(const Shape& known, int64_t channels, const Shape& other) {
   const int64_t positions = known.rank() - 1 - channels, others = other.rank() - 1 - positions;
   if (others < 1) return 0;
   const auto from = known.dims().span(), to = other.dims().span();
   const bool same = from[0] == to[0] && std::ranges::equal(from.last(At(positions)), to.last(At(positions))) &&
-                    CountOf(from.subspan(1, At(channels))) == CountOf(to.subspan(1, At(others)));
+                    Product(from.subspan(1, At(channels))) == Product(to.subspan(1, At(others)));
   return same ? others : 0;
 }
 

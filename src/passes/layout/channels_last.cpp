@@ -10,6 +10,7 @@
 #include "base/index.h"
 #include "base/work.h"
 #include "ir/dims.h"
+#include "ir/thin_convolution.h"
 #include "passes/layout/channel_order.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -24,14 +25,6 @@ bool ChannelsInFront(int64_t batch, int64_t feature, const Dims& spatial) {
   for (std::size_t d = 0; d < spatial.size(); ++d)
     if (spatial[d] != static_cast<int64_t>(d) + 2) return false;
   return true;
-}
-
-// From a channel or a few to one or two: those have positions as their lanes.
-bool IsThin(const Instruction& convolution) {
-  const auto& a = convolution.attr<ConvolutionAttributes>();
-  const Shape& kernel = convolution.operand(1)->shape();
-  return a.feature_group_count == 1 && kernel.dim(a.kernel_input_feature) <= 4 &&
-         kernel.dim(a.kernel_output_feature) <= 2;
 }
 
 // Whether moving the channels changes no element's place.
@@ -91,7 +84,7 @@ class ChannelsLastOf {
 
   void FindArraysOf(Instruction* convolution) {
     const auto& a = convolution->attr<ConvolutionAttributes>();
-    if (a.batch_group_count != 1 || a.window.empty() || IsThin(*convolution)) return;
+    if (a.batch_group_count != 1 || a.window.empty() || IsThin(a, convolution->operand(1)->shape().dims())) return;
     if (ChannelsInFront(a.input_batch, a.input_feature, a.input_spatial))
       arrays_[Find(convolution->operand(0), 1)].saved += convolution->operand(0)->shape().byte_size();
     if (ChannelsInFront(a.output_batch, a.output_feature, a.output_spatial))
