@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "cpu_fallback/kernels/half_floats-inl.h"
+#include "cpu_fallback/kernels/unroll.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
@@ -39,6 +40,31 @@ HWY_INLINE hn::Vec<D> LoadAs(D d, const S* p, std::size_t count) {
   }
 }
 
+// The sums of four vectors' lanes, of which the first `count` are stored.
+template <class D, class V, class T = hn::TFromD<D>>
+HWY_INLINE void StoreFourSums(D d, const V* p, std::size_t count, T* to) {
+  if constexpr (hn::MaxLanes(D()) > 16 / sizeof(T)) {
+    const hn::Half<D> half;
+    hn::Vec<hn::Half<D>> folded[4];
+    KRAFLA_UNROLL(4)
+    for (int i = 0; i < 4; ++i) folded[i] = hn::Add(hn::LowerHalf(half, p[i]), hn::UpperHalf(half, p[i]));
+    StoreFourSums(half, folded, count, to);
+  } else {
+    const V ab = hn::Add(hn::InterleaveLower(d, p[0], p[1]), hn::InterleaveUpper(d, p[0], p[1]));
+    const V ce = hn::Add(hn::InterleaveLower(d, p[2], p[3]), hn::InterleaveUpper(d, p[2], p[3]));
+    if constexpr (sizeof(T) == 4) {
+      const hn::Repartition<double, D> pairs;
+      const auto x = hn::BitCast(pairs, ab), y = hn::BitCast(pairs, ce);
+      const V sums =
+          hn::Add(hn::BitCast(d, hn::InterleaveLower(pairs, x, y)), hn::BitCast(d, hn::InterleaveUpper(pairs, x, y)));
+      hn::StoreN(sums, d, to, count);
+    } else {
+      hn::StoreN(ab, d, to, count);
+      if (count > 2) hn::StoreN(ce, d, to + 2, count - 2);
+    }
+  }
+}
+
 // to[r] = the sum of the lanes of sums[r].
 template <class D, int kRows>
 HWY_INLINE void StoreSums(D d, const hn::Vec<D> (&sums)[kRows], hn::TFromD<D>* to) {
@@ -55,7 +81,10 @@ HWY_INLINE void StoreSums(D d, const hn::Vec<D> (&sums)[kRows], hn::TFromD<D>* t
     if constexpr (hn::MaxLanes(D()) >= 8) four = hn::Add(four, hn::SwapAdjacentBlocks(four));
     const hn::CappedTag<T, 4> block;
     hn::StoreU(hn::ResizeBitCast(block, four), block, to);
+  } else if constexpr (kRows == 4 && sizeof(T) == 8 && hn::MaxLanes(D()) >= 2) {
+    StoreFourSums(d, sums, 4, to);
   } else {
+    KRAFLA_UNROLL(4)
     for (int r = 0; r < kRows; ++r) to[r] = hn::ReduceSum(d, sums[r]);
   }
 }

@@ -25,6 +25,8 @@ using ShortProductFn = void (*)(const GemmProblem&, const ShortLine&, const void
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "cpu_fallback/kernels/narrow_loads-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -120,70 +122,62 @@ void ShortProductsOf(const GemmProblem& problem, const ShortLine& products, cons
   }
 }
 
-// The sums of four vectors' lanes, of which the first `count` are stored.
-template <class D, class V, class T = hn::TFromD<D>>
-HWY_INLINE void StoreSums(D d, const V* p, std::size_t count, T* to) {
-  if constexpr (hn::MaxLanes(D()) > 16 / sizeof(T)) {
-    const hn::Half<D> half;
-    hn::Vec<hn::Half<D>> folded[4];
-    KRAFLA_UNROLL(4)
-    for (int i = 0; i < 4; ++i) folded[i] = hn::Add(hn::LowerHalf(half, p[i]), hn::UpperHalf(half, p[i]));
-    StoreSums(half, folded, count, to);
-  } else {
-    const V ab = hn::Add(hn::InterleaveLower(d, p[0], p[1]), hn::InterleaveUpper(d, p[0], p[1]));
-    const V ce = hn::Add(hn::InterleaveLower(d, p[2], p[3]), hn::InterleaveUpper(d, p[2], p[3]));
-    if constexpr (sizeof(T) == 4) {
-      const hn::Repartition<double, D> pairs;
-      const auto x = hn::BitCast(pairs, ab), y = hn::BitCast(pairs, ce);
-      const V sums =
-          hn::Add(hn::BitCast(d, hn::InterleaveLower(pairs, x, y)), hn::BitCast(d, hn::InterleaveUpper(pairs, x, y)));
-      hn::StoreN(sums, d, to, count);
-    } else {
-      hn::StoreN(ab, d, to, count);
-      if (count > 2) hn::StoreN(ce, d, to + 2, count - 2);
-    }
-  }
-}
-// One row times matrices whose columns lie one behind the other, each column's numbers side by side: four at a time.
-// Sums begin with zero, which a product of -0 leaves as it is.
-template <class D>
+// One row times matrices whose columns lie one behind the other, each column's numbers side by side in kVectors
+// vectors: four columns at a time. Sums begin with zero, which a product of -0 leaves as it is.
+template <class D, int kVectors>
 void LinesTimesVectors(const GemmProblem& problem, const ShortLine& products, const void* lhs, const void* rhs,
                        void* to) {
   using T = hn::TFromD<D>;
   const D d;
   using V = hn::Vec<D>;
+  constexpr auto kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
   const int64_t n = problem.n, k = problem.k, stride = problem.rhs_n_stride;
   const ShortLine line = products;
-  const auto first = static_cast<std::size_t>(k);
-  [[maybe_unused]] const auto mask = hn::FirstN(d, first);
-  const auto load = [&](const T* at) HWY_ATTR {
+  const auto rest = static_cast<std::size_t>(k - (kVectors - 1) * kLanes);  // of the last vector
+  [[maybe_unused]] const auto mask = hn::FirstN(d, rest);
+  const auto load = [&](const T* at, int v) HWY_ATTR {
+    at += v * kLanes;
+    if (v + 1 < kVectors) return hn::LoadU(d, at);
     // Others than these have no loads that leave out what the mask does.
     if constexpr (HWY_MAX_BYTES >= 32) return hn::MaskedLoad(mask, d, at);
-    else return hn::LoadN(d, at, first);
+    else return hn::LoadN(d, at, rest);
   };
   for (int64_t c = 0; c < line.count; ++c) {
     const T* columns = static_cast<const T*>(rhs) + c * line.rhs_stride;
     T* out = static_cast<T*>(to) + c * line.result_stride;
-    const V x = load(static_cast<const T*>(lhs) + c * line.lhs_stride);
+    V x[kVectors];
+    KRAFLA_UNROLL(4)
+    for (int v = 0; v < kVectors; ++v) x[v] = load(static_cast<const T*>(lhs) + c * line.lhs_stride, v);
     for (int64_t i = 0; i < n; i += 4) {
       V p[4];
       KRAFLA_UNROLL(4)
-      for (int64_t r = 0; r < 4; ++r)
-        p[r] = hn::MulAdd(x, load(columns + std::min(i + r, n - 1) * stride), hn::Zero(d));
-      StoreSums(d, p, static_cast<std::size_t>(std::min<int64_t>(4, n - i)), out + i);
+      for (int64_t r = 0; r < 4; ++r) {
+        const T* column = columns + std::min(i + r, n - 1) * stride;
+        p[r] = hn::Zero(d);
+        KRAFLA_UNROLL(4)
+        for (int v = 0; v < kVectors; ++v) p[r] = hn::MulAdd(x[v], load(column, v), p[r]);
+      }
+      StoreFourSums(d, p, static_cast<std::size_t>(std::min<int64_t>(4, n - i)), out + i);
     }
   }
 }
-// Null: a vector does not hold so many numbers.
+// Null: not so many vectors hold so many numbers.
 template <class T>
 ShortProductFn PickLineProduct(int64_t depth) {
   constexpr std::size_t kMost = HWY_MAX_BYTES >= 64 ? 64 : HWY_MAX_BYTES >= 32 ? 32 : 16;
   using Widest = hn::CappedTag<T, kMost / sizeof(T)>;
   using Half = hn::CappedTag<T, std::max<std::size_t>(kMost / 2, 16) / sizeof(T)>;
   using Least = hn::CappedTag<T, 16 / sizeof(T)>;
-  if (depth <= static_cast<int64_t>(hn::MaxLanes(Least()))) return &LinesTimesVectors<Least>;
-  if (depth <= static_cast<int64_t>(hn::MaxLanes(Half()))) return &LinesTimesVectors<Half>;
-  return depth <= static_cast<int64_t>(hn::MaxLanes(Widest())) ? &LinesTimesVectors<Widest> : nullptr;
+  constexpr auto kLanes = static_cast<int64_t>(hn::MaxLanes(Widest()));
+  if (depth <= static_cast<int64_t>(hn::MaxLanes(Least()))) return &LinesTimesVectors<Least, 1>;
+  if (depth <= static_cast<int64_t>(hn::MaxLanes(Half()))) return &LinesTimesVectors<Half, 1>;
+  switch ((depth + kLanes - 1) / kLanes) {
+    case 1: return &LinesTimesVectors<Widest, 1>;
+    case 2: return &LinesTimesVectors<Widest, 2>;
+    case 3: return &LinesTimesVectors<Widest, 3>;
+    case 4: return &LinesTimesVectors<Widest, 4>;
+    default: return nullptr;
+  }
 }
 ShortProductFn FindLineProduct(ElementType type, int64_t depth) {
 #if HWY_HAVE_FLOAT64
