@@ -14,10 +14,10 @@ std::string Combiner(const std::string& name, const std::string& type, const std
 // Rows of every length have the order of the loops that fold arrays, and so their bits.
 TEST(NativeFolds, RowsOfComputedValues) {
   for (const char* t : {"f32", "f64", "s32", "s64", "u32"})
-    for (const char* op : {"add", "multiply"})
+    for (const char* op : {"add", "multiply", "maximum", "minimum"})
       for (int columns : {31, 32, 33, 47, 64, 79, 127, 128, 135, 200, 255, 512, 1000}) {
         const std::string type(t), all = type + "[33," + std::to_string(columns) + "]";
-        const bool is_float = type[0] == 'f', adds = std::string(op) == "add";
+        const bool is_float = type[0] == 'f', multiplies = std::string(op) == "multiply";
         // Factors are close to one, so that products of many are numbers.
         ExpectSameBits("HloModule m\n" + Combiner("c", type, op) + "ENTRY e {\n  x = " + all +
                        " parameter(0)\n  k = " + type + "[] constant(" + (is_float ? "0.0000003" : "3") +
@@ -25,19 +25,19 @@ TEST(NativeFolds, RowsOfComputedValues) {
                        "[] constant(1)\n  os = " + all + " broadcast(o), dimensions={}\n  y = " + all +
                        " multiply(x, ks)\n  w = " + all + " multiply(y, x)\n  v = " + all +
                        " add(y, os)\n  z = " + type + "[] constant(2)\n  ROOT r = " + type + "[33] reduce(" +
-                       (adds ? "w" : "v") + ", z), dimensions={1}, to_apply=c\n}\n");
+                       (multiplies ? "v" : "w") + ", z), dimensions={1}, to_apply=c\n}\n");
       }
 }
 
 // Columns that fill a vector or more, with a factor for each and one for each row.
 TEST(NativeFolds, ColumnsOfComputedValues) {
-  for (const char* t : {"f32", "f64", "s32"})
-    for (const char* op : {"add", "multiply"})
+  for (const char* t : {"f32", "f64", "s32", "u32", "s64"})
+    for (const char* op : {"add", "multiply", "maximum", "minimum"})
       for (int rows : {17, 20, 31, 41})
         for (int columns : {16, 17, 32, 33, 47, 48}) {
           const std::string type(t), c = std::to_string(columns), r = std::to_string(rows);
           const std::string all = type + "[" + r + "," + c + "]";
-          const bool is_float = type[0] == 'f', adds = std::string(op) == "add";
+          const bool is_float = type[0] == 'f', multiplies = std::string(op) == "multiply";
           ExpectSameBits("HloModule m\n" + Combiner("c", type, op) + "ENTRY e {\n  x = " + all +
                          " parameter(0)\n  p = " + type + "[" + c + "] parameter(1)\n  q = " + type + "[" + r +
                          "] parameter(2)\n  ps = " + all + " broadcast(p), dimensions={1}\n  qs = " + all +
@@ -47,7 +47,31 @@ TEST(NativeFolds, ColumnsOfComputedValues) {
                          " broadcast(o), dimensions={}\n  d = " + all + " subtract(x, ps)\n  w = " + all +
                          " multiply(d, qs)\n  y = " + all + " multiply(w, ks)\n  v = " + all +
                          " add(y, os)\n  z = " + type + "[] constant(2)\n  ROOT r = " + type + "[" + c + "] reduce(" +
-                         (adds ? "w" : "v") + ", z), dimensions={0}, to_apply=c\n}\n");
+                         (multiplies ? "v" : "w") + ", z), dimensions={0}, to_apply=c\n}\n");
+        }
+}
+
+// Of a NaN and a number a NaN, of two zeros the one with the sign: wherever they lie in a row or a column.
+TEST(NativeFolds, ExtremaOfNansAndZeros) {
+  for (const char* t : {"f32", "f64"})
+    for (const char* op : {"maximum", "minimum"})
+      for (int columns : {33, 64, 79, 128})
+        for (const char* kept : {"0", "1"}) {
+          // The remainder of the place by a prime is where the zeros, the NaN of 0 / 0 and the infinities are.
+          const std::string type(t), c = std::to_string(columns), ints = "s32[23," + c + "]";
+          const std::string all = type + "[23," + c + "]", dims = kept[0] == '0' ? "1" : "0";
+          const std::string out = type + "[" + (kept[0] == '0' ? "23" : c) + "]";
+          ExpectSameBits(
+              "HloModule m\n" + Combiner("c", type, op) + "ENTRY e {\n  x = " + all + " parameter(0)\n  i = " + ints +
+              " iota(), iota_dimension=0\n  j = " + ints +
+              " iota(), iota_dimension=1\n  f = s32[] constant(37)\n  fs = " + ints +
+              " broadcast(f), dimensions={}\n  ij = " + ints + " multiply(i, fs)\n  n = " + ints +
+              " add(ij, j)\n  p = s32[] constant(61)\n  ps = " + ints + " broadcast(p), dimensions={}\n  r = " + ints +
+              " remainder(n, ps)\n  v = " + all + " convert(r)\n  ten = " + type + "[] constant(10)\n  tens = " + all +
+              " broadcast(ten), dimensions={}\n  w = " + all + " subtract(v, tens)\n  z = " + type +
+              "[] constant(-0.0)\n  zs = " + all + " broadcast(z), dimensions={}\n  g = " + all +
+              " multiply(w, zs)\n  h = " + all + " multiply(x, zs)\n  k = " + all + " divide(g, w)\n  m = " + all +
+              " add(h, k)\n  ROOT q = " + out + " reduce(m, " + "z), dimensions={" + dims + "}, to_apply=c\n}\n");
         }
 }
 

@@ -48,21 +48,18 @@ uint64_t SummedResults(const ReduceStage& stage) {
   return summed & ~other;
 }
 
-// Of sums and products: how native code combines them, and what leaves every number as it is, a zero of either sign
-// too.
+// How native code combines what is reduced, and what leaves every number as it is, a zero of either sign too.
 struct Folding {
   native::LaneOp op;
   uint64_t neutral;
 };
 std::optional<Folding> FoldingOf(const Reduction& r, ElementType type) {
-  const bool is_sum = r.kind == Reduction::Kind::kSum;
-  if ((!is_sum && r.kind != Reduction::Kind::kProduct) || r.inputs.size() != 1 || type == ElementType::kPred ||
-      StorageBytes(type) < 4)
-    return std::nullopt;
-  const native::LaneOp op = is_sum ? native::LaneOp::kAdd : native::LaneOp::kMul;
-  if (!IsFloat(type)) return Folding{op, is_sum ? uint64_t{0} : uint64_t{1}};
-  if (StorageBytes(type) == 8) return Folding{op, std::bit_cast<uint64_t>(is_sum ? -0.0 : 1.0)};
-  return Folding{op, std::bit_cast<uint32_t>(is_sum ? -0.0f : 1.0f)};
+  if (!IsFolded(r, type)) return std::nullopt;
+  const native::LaneOp op = r.kind == Reduction::Kind::kSum       ? native::LaneOp::kAdd
+                            : r.kind == Reduction::Kind::kProduct ? native::LaneOp::kMul
+                            : r.kind == Reduction::Kind::kMin     ? native::LaneOp::kMin
+                                                                  : native::LaneOp::kMax;
+  return Folding{op, native::NeutralBits(op, type)};
 }
 
 ComplexProducts ProductsOf(const Reduction& r) {

@@ -23,7 +23,7 @@ struct CompiledReduction {
   std::vector<ReducedValue> values;
   int first_param = 0;
   ReduceOps ops;                           // of one value
-  std::optional<uint64_t> neutral;         // of sums and products: what leaves every number as it is
+  std::optional<uint64_t> neutral;         // of what IsFolded: what leaves every number as it is
   ComplexProducts products;                // of the parts of complex numbers
   ArgExtremumRows arg_extremum = nullptr;  // of pairs (value, index)
   ArgExtremumColumns arg_columns = nullptr;

@@ -99,6 +99,14 @@ bool IsDense(const plan::ReduceKernel& body, const ReduceLanes& lanes, int colum
 
 }  // namespace
 
+bool IsFolded(const Reduction& r, ElementType type) {
+  if (r.inputs.size() != 1 || type == ElementType::kPred || StorageBytes(type) < 4) return false;
+  if (r.kind == Reduction::Kind::kSum || r.kind == Reduction::Kind::kProduct) return true;
+  // With AVX2 the extremum of two floats, which may be NaN or zeros, takes six instructions: arrays are faster.
+  const bool is_cheap = !IsFloat(type) || native::HasAvx512Code();
+  return (r.kind == Reduction::Kind::kMin || r.kind == Reduction::Kind::kMax) && is_cheap;
+}
+
 bool DependsOnOrder(const Reduction& r) {
   return IsFloat(r.hlo_type) && r.kind != Reduction::Kind::kMax && r.kind != Reduction::Kind::kMin &&
          r.kind != Reduction::Kind::kComplexProduct;
@@ -168,13 +176,10 @@ class ReduceTilingChoice {
   bool FoldsNatively(int64_t columns) const {
     return native::HasNativeCode() && columns >= kFoldedColumns && AreFolded();
   }
-  // Sums and products of numbers that are not narrow.
   bool AreFolded() const {
     return std::ranges::all_of(body_.stages, [](const ReduceStage& stage) {
-      return std::ranges::all_of(stage.reductions, [](const Reduction& r) {
-        const ElementType type = plan::ComputeType(r.hlo_type);
-        return (r.kind == Reduction::Kind::kSum || r.kind == Reduction::Kind::kProduct) && StorageBytes(type) >= 4;
-      });
+      return std::ranges::all_of(stage.reductions,
+                                 [](const Reduction& r) { return IsFolded(r, plan::ComputeType(r.hlo_type)); });
     });
   }
   // The bytes of the widest elements that are loaded.

@@ -32,4 +32,8 @@ ReduceTiling ChooseReduceTiling(const plan::ReduceKernel& body, const ReduceLane
 // Whether the result depends on the order in which values are combined.
 bool DependsOnOrder(const plan::Reduction& reduction);
 
+// Whether native code may fold values of the type as it computes them (NativePlanner::CanFold): one value an element,
+// of 32 or 64 bits, into a sum, a product or an extremum.
+bool IsFolded(const plan::Reduction& reduction, ElementType type);
+
 }  // namespace krafla::cpu

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -156,7 +157,7 @@ struct LaneStore {
 // or those of each column, with a dense stream that has the same elements for all rows. In the order of ReduceOps::rows
 // and ReduceOps::columns (kernels/reduce_ops.h).
 struct LaneFold {
-  LaneOp op = LaneOp::kAdd;  // or kMul, of numbers of 32 and 64 bits
+  LaneOp op = LaneOp::kAdd;  // or kMul, kMin, kMax, of numbers of 32 and 64 bits
   int stream = 0;
   int node = 0;
 };
@@ -164,8 +165,19 @@ struct LaneFold {
 // What leaves every number as it is.
 inline uint64_t NeutralBits(LaneOp op, ElementType type) {
   const bool is_wide = StorageBytes(type) == 8;
-  if (op == LaneOp::kAdd) return !IsFloat(type) ? 0 : is_wide ? uint64_t{1} << 63 : uint64_t{1} << 31;
-  return !IsFloat(type) ? 1 : is_wide ? std::bit_cast<uint64_t>(1.0) : std::bit_cast<uint32_t>(1.0f);
+  if (IsFloat(type)) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    const double neutral = op == LaneOp::kAdd   ? -0.0
+                           : op == LaneOp::kMul ? 1.0
+                           : op == LaneOp::kMin ? kInfinity
+                                                : -kInfinity;
+    return is_wide ? std::bit_cast<uint64_t>(neutral) : std::bit_cast<uint32_t>(static_cast<float>(neutral));
+  }
+  if (op == LaneOp::kAdd || op == LaneOp::kMul) return op == LaneOp::kAdd ? 0 : 1;
+  // The largest number for a minimum, the smallest one for a maximum.
+  const uint64_t sign = uint64_t{1} << (8 * StorageBytes(type) - 1), all = sign | (sign - 1);
+  const uint64_t largest = IsSigned(type) ? sign - 1 : all;
+  return op == LaneOp::kMin ? largest : all ^ largest;
 }
 
 // Nodes [begin, end) run only where `condition` holds for some lane. Their values are used by each other and by the

@@ -175,8 +175,8 @@ class Avx2Emitter {
   void Binary(int id, InstId op, bool commutes);
   void Unary(int id, InstId op) { Set(id, Make(WidthOf(TypeOf(id)), op, Register(At(id).a))); }
   void EmitCompare(int id);
-  void EmitExtremum(int id);
-  void EmitIntExtremum(int id);
+  Vec Extremum(ElementType type, bool is_max, const Vec& a, const Vec& b);
+  Vec IntExtremum(ElementType type, bool is_max, const Vec& a, const Vec& b);
   void EmitMul(int id);
   Vec Product64(const Vec& a, const Vec& b);
   void EmitScale(int id);

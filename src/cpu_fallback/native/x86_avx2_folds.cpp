@@ -14,7 +14,10 @@ using asmjit::Imm;
 void Avx2Emitter::Combine(const LaneFold& f, const Vec& to, const Vec& from) {
   const ElementType type = TypeOf(f.node);
   const bool is_wide = StorageBytes(type) == 8, adds = f.op == LaneOp::kAdd;
-  if (IsFloat(type)) {
+  if (f.op == LaneOp::kMin || f.op == LaneOp::kMax) {
+    const bool is_max = f.op == LaneOp::kMax;
+    Emit(Inst::kIdVmovdqa, to, IsFloat(type) ? Extremum(type, is_max, to, from) : IntExtremum(type, is_max, to, from));
+  } else if (IsFloat(type)) {
     Emit(adds ? (is_wide ? Inst::kIdVaddpd : Inst::kIdVaddps) : (is_wide ? Inst::kIdVmulpd : Inst::kIdVmulps), to, to,
          from);
   } else if (adds || !is_wide) {

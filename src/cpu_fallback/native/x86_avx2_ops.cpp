@@ -138,7 +138,11 @@ void Avx2Emitter::EmitNode(int id) {
       if (is_float) return Binary(id, is_double ? Inst::kIdVdivpd : Inst::kIdVdivps, false);
       return EmitDivide(id);
     case LaneOp::kMin:
-    case LaneOp::kMax: return is_float ? EmitExtremum(id) : EmitIntExtremum(id);
+    case LaneOp::kMax: {
+      const bool is_max = n.op == LaneOp::kMax;
+      const Vec a = Register(n.a), b = Register(n.b);
+      return Set(id, is_float ? Extremum(n.type, is_max, a, b) : IntExtremum(n.type, is_max, a, b));
+    }
     case LaneOp::kGreater: return Binary(id, is_double ? Inst::kIdVmaxpd : Inst::kIdVmaxps, false);
     case LaneOp::kLesser: return Binary(id, is_double ? Inst::kIdVminpd : Inst::kIdVminps, false);
     case LaneOp::kSqrt: return Unary(id, is_double ? Inst::kIdVsqrtpd : Inst::kIdVsqrtps);
@@ -231,11 +235,9 @@ void Avx2Emitter::EmitCompare(int id) {
 }
 
 // Either order of the operands gives the one behind for zeros: both together the right sign.
-void Avx2Emitter::EmitExtremum(int id) {
-  const LaneNode& n = At(id);
-  const int width = WidthOf(n.type);
-  const bool is_double = width == 8, is_max = n.op == LaneOp::kMax;
-  const Vec a = Register(n.a), b = Register(n.b);
+x86::Vec Avx2Emitter::Extremum(ElementType type, bool is_max, const Vec& a, const Vec& b) {
+  const int width = WidthOf(type);
+  const bool is_double = width == 8;
   const InstId op =
       is_max ? (is_double ? Inst::kIdVmaxpd : Inst::kIdVmaxps) : (is_double ? Inst::kIdVminpd : Inst::kIdVminps);
   const Vec bits = Make(width, is_max ? Inst::kIdVpand : Inst::kIdVpor, Make(width, op, a, b), Make(width, op, b, a));
@@ -243,21 +245,19 @@ void Avx2Emitter::EmitExtremum(int id) {
   const Vec v = is_double ? Make(width, Inst::kIdVmulpd, bits, Constant(std::bit_cast<uint64_t>(1.0), width))
                           : Make(width, Inst::kIdVmulps, bits, Constant(std::bit_cast<uint32_t>(1.0f), width));
   const Vec is_nan = Make(width, is_double ? Inst::kIdVcmppd : Inst::kIdVcmpps, a, b, Imm(3));
-  Set(id, Blend(width, is_nan, Constant(is_double ? kNanF64 : kNanF32, width), v));
+  return Blend(width, is_nan, Constant(is_double ? kNanF64 : kNanF32, width), v);
 }
-void Avx2Emitter::EmitIntExtremum(int id) {
-  const LaneNode& n = At(id);
-  const int width = WidthOf(n.type);
-  const bool is_max = n.op == LaneOp::kMax;
+x86::Vec Avx2Emitter::IntExtremum(ElementType type, bool is_max, const Vec& a, const Vec& b) {
+  const int width = WidthOf(type);
   if (width < 8) {
     const InstId s = is_max ? SizedInst(width, Inst::kIdVpmaxsb, Inst::kIdVpmaxsw, Inst::kIdVpmaxsd, 0)
                             : SizedInst(width, Inst::kIdVpminsb, Inst::kIdVpminsw, Inst::kIdVpminsd, 0);
     const InstId u = is_max ? SizedInst(width, Inst::kIdVpmaxub, Inst::kIdVpmaxuw, Inst::kIdVpmaxud, 0)
                             : SizedInst(width, Inst::kIdVpminub, Inst::kIdVpminuw, Inst::kIdVpminud, 0);
-    return Binary(id, IsSigned(n.type) ? s : u, true);
+    return Make(width, IsSigned(type) ? s : u, a, b);
   }
-  const Vec a = Register(n.a), b = Register(n.b), greater = Greater(n.type, a, b);
-  Set(id, is_max ? Blend(width, greater, a, b) : Blend(width, greater, b, a));
+  const Vec greater = Greater(type, a, b);
+  return is_max ? Blend(width, greater, a, b) : Blend(width, greater, b, a);
 }
 
 void Avx2Emitter::EmitMul(int id) {

@@ -11,14 +11,30 @@ namespace krafla::cpu::native {
 
 void Avx512Emitter::Combine(const LaneFold& f, const x86::Vec& to, const x86::Vec& from) {
   const ElementType type = TypeOf(f.node);
-  const bool is_wide = WidthOf(type) == 8, adds = f.op == LaneOp::kAdd;
-  if (IsFloat(type)) {
-    Emit(adds ? (is_wide ? Inst::kIdVaddpd : Inst::kIdVaddps) : (is_wide ? Inst::kIdVmulpd : Inst::kIdVmulps), to, to,
-         from);
-  } else {
-    Emit(adds ? (is_wide ? Inst::kIdVpaddq : Inst::kIdVpaddd) : (is_wide ? Inst::kIdVpmullq : Inst::kIdVpmulld), to, to,
-         from);
+  const bool is_wide = WidthOf(type) == 8, is_float = IsFloat(type), is_signed = IsSigned(type);
+  const bool is_max = f.op == LaneOp::kMax;
+  const InstId add = is_wide ? Inst::kIdVaddpd : Inst::kIdVaddps;
+  if (f.op == LaneOp::kAdd) return Emit(is_float ? add : is_wide ? Inst::kIdVpaddq : Inst::kIdVpaddd, to, to, from);
+  if (f.op == LaneOp::kMul) {
+    const InstId floats = is_wide ? Inst::kIdVmulpd : Inst::kIdVmulps;
+    return Emit(is_float ? floats : is_wide ? Inst::kIdVpmullq : Inst::kIdVpmulld, to, to, from);
   }
+  if (!is_float) {
+    const InstId s =
+        is_max ? (is_wide ? Inst::kIdVpmaxsq : Inst::kIdVpmaxsd) : (is_wide ? Inst::kIdVpminsq : Inst::kIdVpminsd);
+    const InstId u =
+        is_max ? (is_wide ? Inst::kIdVpmaxuq : Inst::kIdVpmaxud) : (is_wide ? Inst::kIdVpminuq : Inst::kIdVpminud);
+    return Emit(is_signed ? s : u, to, to, from);
+  }
+  // Of a NaN and a number VRANGE gives the number; their sum is a NaN. As EmitExtremum but for which NaN, which whoever
+  // has the fold settles.
+  const x86::KReg k = CompareFloats(WidthOf(type), FloatCompare::kUnordered, to, from);
+  const x86::Vec sum = to.size() == 64   ? x86::Vec(cc_.newZmm())
+                       : to.size() == 32 ? x86::Vec(cc_.newYmm())
+                                         : x86::Vec(cc_.newXmm());
+  Emit(add, sum, to, from);
+  Emit(is_wide ? Inst::kIdVrangepd : Inst::kIdVrangeps, to, to, from, Imm(is_max ? 5 : 4));
+  EmitMasked(is_wide ? Inst::kIdVmovapd : Inst::kIdVmovaps, k, false, to, sum);
 }
 
 // Halves onto halves of the first `lanes` lanes, down to the first one.
