@@ -51,6 +51,26 @@ TEST(NativeFolds, ColumnsOfComputedValues) {
         }
 }
 
+// Several places of a further dimension of rows at a call: whole calls, and a last one of fewer.
+TEST(NativeFolds, ColumnsAtSeveralPlaces) {
+  for (const char* t : {"f32", "f64", "s32"})
+    for (const char* op : {"add", "maximum"})
+      for (const char* shape : {"[100,20,16]", "[71,17,48]", "[3,40,24,33]", "[5,31,23,16]"}) {
+        const std::string type(t), all = type + shape;
+        const bool has_four = std::ranges::count(all, ',') == 3;
+        std::string out = all;
+        const std::size_t end = out.rfind(','), begin = out.rfind(',', end - 1);
+        out.erase(begin, end - begin);
+        const std::string first = has_four ? out.substr(0, out.rfind(',')) + "]" : out.substr(0, out.find(',')) + "]";
+        const std::string dims = has_four ? "0,1" : "0", reduced = has_four ? "2" : "1";
+        ExpectSameBits("HloModule m\n" + Combiner("c", type, op) + "ENTRY e {\n  x = " + all +
+                       " parameter(0)\n  q = " + first + " parameter(1)\n  qs = " + all +
+                       " broadcast(q), dimensions={" + dims + "}\n  y = " + all + " multiply(x, qs)\n  w = " + all +
+                       " add(y, x)\n  z = " + type + "[] constant(2)\n  r = " + out + " reduce(w, z), dimensions={" +
+                       reduced + "}, to_apply=c\n  ROOT n = " + out + " negate(r)\n}\n");
+      }
+}
+
 // Of a NaN and a number a NaN, of two zeros the one with the sign: wherever they lie in a row or a column.
 TEST(NativeFolds, ExtremaOfNansAndZeros) {
   for (const char* t : {"f32", "f64"})

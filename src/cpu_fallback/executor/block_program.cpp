@@ -202,6 +202,12 @@ bool BlockProgram::TakesPlanes() const {
                               [](const NativeOperand& o) { return o.kind == NativeOperand::Kind::kFold; });
 }
 
+bool BlockProgram::FoldsAll() const {
+  for (std::size_t r = 0; r < results_.size(); ++r)
+    if (FoldBuffer(r) < 0) return false;
+  return tile_steps_.size() == 1 && tile_steps_[0].kind == Step::Kind::kNative;
+}
+
 // Whether each operand goes on from row to row as it does from column to column.
 bool BlockProgram::IsFlat(const NativePart& part) const {
   return std::ranges::all_of(part.operands, [&](const NativeOperand& o) {
@@ -225,6 +231,7 @@ void BlockProgram::RunPlanes(std::byte* memory, std::span<const int64_t> origin,
   const NativePart& part = native_parts_[static_cast<std::size_t>(tile_steps_[0].native)];
   std::array<native::StreamArgument, kMaxNativeOperands> streams;
   std::array<int64_t, kMaxNativeOperands> steps;
+  bool folds = false;
   for (std::size_t i = 0; i < part.operands.size(); ++i) {
     const NativeOperand& o = part.operands[i];
     streams[i] = StreamOf(o, memory, origin.data());
@@ -236,9 +243,11 @@ void BlockProgram::RunPlanes(std::byte* memory, std::span<const int64_t> origin,
       const Access& a = accesses_[static_cast<std::size_t>(o.number)];
       steps[i] = FactorOf(addresses_[static_cast<std::size_t>(a.address)], plane_dim) * a.width;
     }
+    // A fold of columns goes on behind those of the plane before.
+    if (o.kind == NativeOperand::Kind::kFold) steps[i] = columns * o.width, folds = true;
   }
   // Planes of one row each are the rows of one.
-  if (IsFlat(part)) {
+  if (!folds && IsFlat(part)) {
     for (std::size_t i = 0; i < part.operands.size(); ++i) streams[i].row_stride = steps[i];
     return part.code->Run(streams.data(), planes, rows * columns);
   }

@@ -100,7 +100,10 @@ class BlockProgram {
   // Whether a tile is one move, one store of a single value, or one call of native code: what several tiles need is
   // found once then.
   bool TakesPlanes() const;
-  // As RunTile at `planes` places that follow each other along dimension `plane_dim`.
+  // Whether a tile is one call of native code that folds all results.
+  bool FoldsAll() const;
+  // As RunTile at `planes` places that follow each other along dimension `plane_dim`: for what TakesPlanes, or
+  // FoldsAll, the columns of each plane behind those of the one before.
   void RunPlanes(std::byte* memory, std::span<const int64_t> origin, int64_t rows, int64_t columns, int plane_dim,
                  int64_t planes) const;
   // Adds to `tape` what Start and RunTile do over buffers that lie at `buffers`, for the only tile of the space. The

@@ -355,11 +355,13 @@ void ReduceRun::FoldInTurn(Worker& worker, const CompiledStage& stage, int64_t t
   for (; tiles > 0 && !worker.is_stopped; --tiles, elements_.Next(worker.element_tile)) {
     std::copy(worker.element_tile.origin.begin(), worker.element_tile.origin.end(),
               worker.origin.begin() + static_cast<std::ptrdiff_t>(row_rank_));
-    const int64_t rows = worker.row_tile.rows * worker.element_tile.rows;
+    const int64_t planes = plane_dim_ >= 0 ? worker.row_tile.rows : 1;
+    const int64_t rows = worker.row_tile.rows / planes * worker.element_tile.rows;
     const int64_t columns = worker.row_tile.columns * worker.element_tile.columns;
     PrepareFolds(worker, stage, fresh, to);
-    stage.program.RunTile(frame, worker.origin, rows, columns, params);
-    worker.since_look += rows * columns * worker.element_tile.planes;
+    if (plane_dim_ < 0) stage.program.RunTile(frame, worker.origin, rows, columns, params);
+    else stage.program.RunPlanes(frame, worker.origin, rows, columns, plane_dim_, planes);
+    worker.since_look += planes * rows * columns * worker.element_tile.planes;
     if (worker.since_look >= kElementsBetweenLooks) worker.since_look = 0, worker.is_stopped = IsInterrupted();
     std::byte* const* next = to;
     for (const CompiledReduction& r : stage.reductions) {

@@ -85,8 +85,21 @@ std::vector<std::optional<native::LaneOp>> FoldsOf(const ReduceStage& stage, std
 
 }  // namespace
 
-KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads, int64_t runs) {
+KernelResult ReduceRun::Make(const plan::ReduceKernel& body, int threads, int64_t runs) {
   auto out = std::make_unique<ReduceRun>();
+  KRAFLA_TRY(out->Compile(body, threads, runs));
+  const auto folds_all = [](const CompiledStage& stage) {
+    return stage.scope == ReduceStage::Scope::kRow || (stage.row_value_count == 0 && stage.program.FoldsAll());
+  };
+  if (out->plane_dim_ >= 0 && !std::ranges::all_of(out->stages_, folds_all)) {
+    out = std::make_unique<ReduceRun>();
+    out->allows_planes_ = false;
+    KRAFLA_TRY(out->Compile(body, threads, runs));
+  }
+  return out;
+}
+
+Result<> ReduceRun::Compile(plan::ReduceKernel body, int threads, int64_t runs) {
   for (ReduceStage& stage : body.stages) {
     std::vector<Reduction> parts;
     for (Reduction& r : stage.reductions) {
@@ -115,33 +128,31 @@ KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads, int64_t runs)
     if (is_row) ++row_rank;
   }
   for (int64_t d : body.row_dims)
-    if (d == 0) return out;
-  out->row_rank_ = row_rank;
+    if (d == 0) return {};
+  row_rank_ = row_rank;
   const bool one_stage = std::ranges::count(body.stages, ReduceStage::Scope::kElement, &ReduceStage::scope) == 1;
-  out->lanes_ = FindReduceLanes(body);
-  if (one_stage) out->window_ = WindowFold::Find(body.stages[0], body.row_dims, body.element_dims);
+  lanes_ = FindReduceLanes(body);
+  if (one_stage) window_ = WindowFold::Find(body.stages[0], body.row_dims, body.element_dims);
   const bool is_long_extremum =
-      out->window_ && out->window_->elements() >= kManyElements && !DependsOnOrder(body.stages[0].reductions[0]);
-  if (is_long_extremum && ChooseReduceTiling(body, out->lanes_).has_dense_columns) out->window_.reset();
+      window_ && window_->elements() >= kManyElements && !DependsOnOrder(body.stages[0].reductions[0]);
+  if (is_long_extremum && ChooseReduceTiling(body, lanes_).has_dense_columns) window_.reset();
   const auto is_f32_sum = [](const Reduction& r) {
     return r.kind == Reduction::Kind::kSum && plan::ComputeType(r.hlo_type) == ElementType::kF32;
   };
-  out->window_in_groups_ =
-      out->window_ && is_f32_sum(body.stages[0].reductions[0]) && out->window_->elements() > kWindowTurns;
-  if (out->window_ && !out->window_in_groups_ && body.stages.size() == 2)
-    out->window_target_ = out->window_->FindTarget(body.stages[1]);
-  if (out->window_)
-    for (std::vector<ElementType>& types : out->lanes_) std::ranges::fill(types, out->window_->lane());
-  out->ChooseLayout(body);
-  if (out->FitsRoutines(body)) out->source_ = std::make_shared<const plan::ReduceKernel>(body);
-  out->arrays_.emplace(body);
-  if (out->layout_ != ReduceLayout::kRows && out->chunks_ == 1) out->arrays_->KeepValues(body, out->tile_);
-  KRAFLA_TRY(out->CompileRowValues(body));
-  if (out->layout_ == ReduceLayout::kRowsByElements || out->layout_ == ReduceLayout::kElementsByRows)
-    out->arrays_->LoadParams(body, out->tile_);
-  KRAFLA_TRY(out->CompileStages(body, runs));
-  out->PlaceMemory(threads);
-  return out;
+  window_in_groups_ = window_ && is_f32_sum(body.stages[0].reductions[0]) && window_->elements() > kWindowTurns;
+  if (window_ && !window_in_groups_ && body.stages.size() == 2) window_target_ = window_->FindTarget(body.stages[1]);
+  if (window_)
+    for (std::vector<ElementType>& types : lanes_) std::ranges::fill(types, window_->lane());
+  ChooseLayout(body);
+  if (FitsRoutines(body)) source_ = std::make_shared<const plan::ReduceKernel>(body);
+  arrays_.emplace(body);
+  if (layout_ != ReduceLayout::kRows && chunks_ == 1) arrays_->KeepValues(body, tile_);
+  KRAFLA_TRY(CompileRowValues(body));
+  if (layout_ == ReduceLayout::kRowsByElements || layout_ == ReduceLayout::kElementsByRows)
+    arrays_->LoadParams(body, tile_);
+  KRAFLA_TRY(CompileStages(body, runs));
+  PlaceMemory(threads);
+  return {};
 }
 
 void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
@@ -156,11 +167,12 @@ void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
     plane_stride_ = tiling.plane_stride;
   }
   tile_elements_ = tile_.rows * tile_.columns;
-  rows_ = TileGrid(body.row_dims, PartOf(tile_, 0, body.row_dims.size()));
   elements_ = TileGrid(body.element_dims, PartOf(tile_, static_cast<int>(row_rank_), body.element_dims.size()));
+  if (!ChoosePlanes(body)) plane_dim_ = -1, row_planes_ = 1;
+  rows_ = TileGrid(body.row_dims, layout_ == ReduceLayout::kElementsByRows ? PartOf(tile_, 0, row_rank_) : RowTile());
   switch (layout_) {
     case ReduceLayout::kRows: max_lanes_ = tile_elements_; break;
-    case ReduceLayout::kRowsByElements: max_lanes_ = tile_.columns; break;
+    case ReduceLayout::kRowsByElements: max_lanes_ = row_planes_ * tile_.columns; break;
     case ReduceLayout::kElements: max_lanes_ = 1; break;
     case ReduceLayout::kElementsByRows: max_lanes_ = tile_.rows; break;
   }
@@ -183,10 +195,30 @@ void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
       20 + static_cast<double>(element_count * max_lanes_) * 0.3 * static_cast<double>(body.stages.size());
 }
 
+bool ReduceRun::ChoosePlanes(const plan::ReduceKernel& body) {
+  constexpr int64_t kPlaneElements = 8192, kPlaneLanes = 1024;
+  const bool is_one_call = layout_ == ReduceLayout::kRowsByElements && elements_.count() == 1 && plane_stride_ == 0 &&
+                           tile_.columns == body.row_dims[At(tile_.column_dim)] && TilesFold();
+  if (!allows_planes_ || !is_one_call) return false;
+  if (std::ranges::count(body.stages, ReduceStage::Scope::kElement, &ReduceStage::scope) != 1) return false;
+  for (const ReduceStage& stage : body.stages)
+    for (const Reduction& r : stage.reductions)
+      if (!IsFolded(r, plan::ComputeType(r.hlo_type))) return false;
+  for (int d = 0; d < static_cast<int>(row_rank_); ++d)
+    if (d != tile_.column_dim && (plane_dim_ < 0 || body.row_dims[At(d)] >= body.row_dims[At(plane_dim_)]))
+      plane_dim_ = d;
+  if (plane_dim_ < 0) return false;
+  row_planes_ = std::min({body.row_dims[At(plane_dim_)], kPlaneElements / tile_elements_, kPlaneLanes / tile_.columns});
+  // Programs of loops that are one routine have small tiles of their own.
+  return row_planes_ > 1 && !FitsRoutines(body);
+}
+
 TileShape ReduceRun::RowTile() const {
   if (layout_ == ReduceLayout::kElementsByRows)
     return {.row_dim = -1, .column_dim = tile_.row_dim, .rows = 1, .columns = tile_.rows};
-  return PartOf(tile_, 0, row_rank_);
+  TileShape out = PartOf(tile_, 0, row_rank_);
+  if (plane_dim_ >= 0) out.row_dim = plane_dim_, out.rows = row_planes_;
+  return out;
 }
 
 // Where a tile has one row, what is the same throughout it is computed once as it is.
@@ -230,6 +262,8 @@ Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body, int64_t runs) 
     const std::vector<ElementType>& lanes = lanes_[number];
     BlockProgram::Options options{.tile = tile_, .param_depends = row_mask, .result_lanes = lanes, .runs = runs};
     options.summed = SummedResults(stage);
+    // Of less than a few tiles the compiler's own estimate holds.
+    options.elements = std::max(16 * tile_elements_, SaturatingProduct(stage.program.space.dims()));
     // A row stage has the lanes of the accumulators.
     if (is_row) options.tile = RowTile();
     std::vector<std::optional<native::LaneOp>> folds;
