@@ -121,6 +121,21 @@ TEST(FusionTest, ConstantsAreNoArraysHoweverManyKernelsReadThem) {
   EXPECT_NE(groups.find("loop d7"), std::string::npos) << groups;
 }
 
+// A kernel that reads its values on as many ways as FusionLimits::evaluations allows has room for a constant still.
+TEST(FusionTest, ConstantsAreNoArraysOnHoweverManyWays) {
+  std::string body =
+      "two = f32[] constant(2)\n twos = f32[64] broadcast(two), dimensions={}\n x0 = f32[64] parameter(0)\n";
+  for (int i = 1; i <= 12; ++i)
+    body += Format(R"(y{0} = f32[64] power(x{1}, twos)
+  t{0} = f32[64] reverse(y{0}), dimensions={{0}}
+  x{0} = f32[64] add(x{1}, t{0})
+)",
+                   i, i - 1);
+  const std::string groups = GroupsOf(body + "ROOT r = f32[64] negate(x12)");
+  EXPECT_EQ(groups.find("twos"), std::string::npos) << groups;
+  EXPECT_NE(groups.find(";"), std::string::npos) << groups;
+}
+
 // Steps of an iota, as the shifts that take codes out of words, are made anew wherever they are asked for.
 TEST(FusionTest, WhatIsMadeOfIndicesIsNeverStored) {
   EXPECT_EQ(GroupsOf(R"(p = f32[8,16] parameter(0)

@@ -180,7 +180,8 @@ KeptValue FusionPlanner::Inline(const Instruction& i, const Uses& mine) {
                             return o->opcode() == Opcode::kConstant && o->shape().element_count() == 1;
                           });
   const bool is_of_indices = IsMadeOfIndices(i);
-  if (mine.many) return kept(is_nothing || is_of_indices ? KeptWhy::kInlined : KeptWhy::kManyPlaces);
+  if (is_nothing) return kept(KeptWhy::kInlined);
+  if (mine.many) return kept(is_of_indices ? KeptWhy::kInlined : KeptWhy::kManyPlaces);
   // To decide at every index whether it holds an element costs more than to store an array with the zeros between.
   if (IsDilation(i))
     for (const Context& c : mine.contexts)
