@@ -55,12 +55,31 @@ ENTRY e {
 }
 
 TEST(Routine, LanesOfEveryLength) {
-  for (int n : {1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 33, 64, 100}) {
+  for (int n : {1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 33, 64, 100, 257, 640, 1000, 1024}) {
     const std::string type = "f32[" + std::to_string(n) + "]";
     ExpectSameBits(Counted(9, type,
                            "  a = " + type + " sine(s)\n  k = f32[] constant(1.01)\n  b = " + type +
                                " broadcast(k), dimensions={}\n  next = " + type + " multiply(a, b)\n"));
   }
+}
+
+// A state of tens of vectors, whose rows are summed in each turn. Short rows of floats are summed in another order
+// where there is no native code (UnrolledReduction), so these are integers.
+TEST(Routine, StatesOfManyVectors) {
+  for (const char* shape : {"[64,8]", "[100,10]", "[37,16]", "[8,128]", "[20,40]"})
+    for (const char* t : {"f32", "s32"}) {
+      if (t[0] == 'f' && shape[1] != '8' && shape[1] != '2') continue;
+      const std::string type = std::string(t) + shape, rows = type.substr(0, type.find(',')) + "]";
+      const std::string add = std::string("add { a = ") + t + "[] parameter(0)\n  b = " + t +
+                              "[] parameter(1)\n  ROOT c = " + t + "[] add(a, b) }\n";
+      ExpectSameBits(Counted(7, type,
+                             "  k = " + std::string(t) + "[] constant(" + (t[0] == 'f' ? "0.9" : "3") +
+                                 ")\n  ks = " + type + " broadcast(k), dimensions={}\n  a = " + type +
+                                 " multiply(s, ks)\n  z = " + t + "[] constant(1)\n  u = " + rows +
+                                 " reduce(a, z), dimensions={1}, to_apply=add\n  us = " + type +
+                                 " broadcast(u), dimensions={0}\n  next = " + type + " subtract(a, us)\n",
+                             add));
+    }
 }
 
 // Several turns of a short loop are one block: as many as are left over, values that go round, an element that is

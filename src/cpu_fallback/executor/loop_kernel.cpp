@@ -170,7 +170,7 @@ Result<LoopRunner> LoopRunner::Make(ElementProgram program, int64_t runs, int ch
   for (ElementProgram& part : CutIntoPieces(program)) {
     // A few elements of a loop's turn are lanes of its routine.
     std::optional<RowGather> rows;
-    if (runs == 1 || SaturatingProduct(part.space.dims()) > kRoutineElements) {
+    if (runs == 1 || SaturatingProduct(part.space.dims()) > MostRoutineElements()) {
       KRAFLA_ASSIGN(rows, RowGather::Make(part));
     }
     if (rows) {
@@ -202,7 +202,7 @@ Result<LoopRunner> LoopRunner::Make(ElementProgram program, int64_t runs, int ch
             static_cast<double>(piece.grid.count());
     out.tiles_ += piece.grid.count();
     out.frame_bytes_ = std::max(out.frame_bytes_, piece.program.frame_bytes());
-    if (piece.grid.count() * tile.planes * tile.rows * tile.columns <= kRoutineElements && native::HasNativeCode())
+    if (piece.grid.count() * tile.planes * tile.rows * tile.columns <= MostRoutineElements() && native::HasNativeCode())
       piece.source = std::make_shared<const ElementProgram>(std::move(part));
     out.pieces_.push_back(std::move(piece));
   }

@@ -245,7 +245,7 @@ class ReduceRoutine {
 bool ReduceRun::FitsRoutines(const plan::ReduceKernel& body) const {
   if (!native::HasNativeCode() || window_ || chunks_ > 1 || elements_.count() == 0) return false;
   const auto points = CheckedMul(SaturatingProduct(body.row_dims), SaturatingProduct(body.element_dims));
-  if (points.value_or(INT64_MAX) > kRoutineElements) return false;
+  if (points.value_or(INT64_MAX) > MostRoutineElements()) return false;
   for (const ReduceStage& stage : body.stages) {
     const auto is_plain = [](const Reduction& r) { return r.inputs.size() == 1 && r.kind != Reduction::Kind::kOther; };
     if (!std::ranges::all_of(stage.reductions, is_plain)) return false;

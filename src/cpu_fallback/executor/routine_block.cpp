@@ -38,10 +38,7 @@ RoutinePlaces::Place RoutinePlaces::Of(int allocation, int64_t offset) {
 bool RoutinePlaces::MayOverlap(const Slice& a, const Slice& b) const {
   if (a.allocation == b.allocation) return a.offset < b.offset + b.size && b.offset < a.offset + a.size;
   // A result may lie in the argument's place.
-  const auto is_outside = [&](const Slice& s) {
-    return IsOf(s.allocation, Allocation::Kind::kArgument) || IsOf(s.allocation, Allocation::Kind::kResult);
-  };
-  return is_outside(a) && is_outside(b);
+  return IsOutside(a.allocation) && IsOutside(b.allocation);
 }
 
 bool RoutineBlock::IsOneVector(const RoutineAccess& access) {
@@ -218,9 +215,7 @@ std::optional<RoutineBlock::Value> RoutineBlock::Load(const RoutineAccess& from,
   if (is_fixed)
     if (std::optional<Value> value = Forwarded(from, type)) return value;
   const Slice read = from.terms.empty() ? BytesOf(from) : from.buffer;
-  std::erase_if(unread_, [&](const auto& item) {
-    return places_.MayOverlap({item.first.first, item.first.second, item.second.size}, read);
-  });
+  places_.EraseOverlapping(unread_, read, [](const Unread& u) { return u.size; });
   builder_.UseLanes(from.lanes);
   const auto access = static_cast<uint64_t>(AddAccess(from));
   const Value value{builder_.Add({LaneOp::kFixedLoad, type, -1, from.mask, -1, access})};
@@ -232,9 +227,7 @@ Slice RoutineBlock::BytesOf(const RoutineAccess& at) {
   return {at.buffer.allocation, at.buffer.offset + at.offset, int64_t{at.width} * at.lanes};
 }
 void RoutineBlock::Forget(const Slice& slice) {
-  std::erase_if(known_, [&](const auto& item) {
-    return places_.MayOverlap({item.first.first, item.first.second, item.second.width}, slice);
-  });
+  places_.EraseOverlapping(known_, slice, [](const Known& k) { return k.width; });
 }
 void RoutineBlock::Remember(const RoutineAccess& at, Value value) {
   for (int i = 0; i < at.lanes; ++i)
@@ -285,7 +278,7 @@ void RoutineBlock::Add(const RoutineStore& store) {
 }
 
 bool RoutineBlock::Copy(const Slice& from, const Slice& to) {
-  if (to.size > kRoutineElements * 8 || from.allocation == to.allocation) return false;
+  if (to.size > MostRoutineElements() * 8 || from.allocation == to.allocation) return false;
   const auto known_at = [&](int64_t offset) {
     const auto it = known_.find({from.allocation, from.offset + offset});
     return it == known_.end() ? nullptr : &it->second;

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include "cpu_fallback/native/lane_builder.h"
+#include "cpu_fallback/native/native_code.h"
 #include "cpu_fallback/native/routine.h"
 #include "plan/program_plan.h"
 
@@ -18,8 +21,9 @@ namespace krafla::cpu {
 
 // The most lanes of `width` bytes that a value has: a vector's, in which narrow numbers have 4 bytes each.
 inline int64_t RoutineLanesOf(int width) { return native::RoutineBytes() / std::max(width, 4); }
-// The most elements that a kernel of a routine has.
-inline constexpr int64_t kRoutineElements = 256;
+// The most elements that a kernel of a routine has: 64 vectors of f32 of 64 bytes, 32 of 32 bytes, for which there are
+// half as many registers.
+inline int64_t MostRoutineElements() { return native::HasAvx512Code() ? 1024 : 256; }
 // The most slots that the parts of a kernel have: code for more is not worth its compilation.
 inline constexpr int64_t kRoutineSlots = 1024;
 
@@ -34,11 +38,29 @@ class RoutinePlaces {
   };
   Place Of(int allocation, int64_t offset);
   bool MayOverlap(const plan::Slice& a, const plan::Slice& b) const;
+  // Erases what may overlap the slice from a map by allocation and offset, whose items have bytes(item) each, a
+  // vector's or less.
+  template <class Item, class Bytes>
+  void EraseOverlapping(std::map<std::pair<int, int64_t>, Item>& map, const plan::Slice& slice, Bytes bytes) const {
+    auto it = map.lower_bound({slice.allocation, slice.offset - native::RoutineBytes() + 1});
+    const auto end = map.lower_bound({slice.allocation, slice.offset + slice.size});
+    while (it != end) it = it->first.second + bytes(it->second) > slice.offset ? map.erase(it) : std::next(it);
+    if (!IsOutside(slice.allocation)) return;
+    for (it = map.begin(); it != map.end();) {
+      const int allocation = it->first.first;
+      const auto next = map.upper_bound({allocation, std::numeric_limits<int64_t>::max()});
+      if (allocation != slice.allocation && IsOutside(allocation)) map.erase(it, next);
+      it = next;
+    }
+  }
   // What the table's addresses are: bytes behind an allocation.
   std::span<const plan::Slice> bases() const { return bases_; }
 
  private:
   bool IsOf(int allocation, plan::Allocation::Kind kind) const;
+  bool IsOutside(int allocation) const {
+    return IsOf(allocation, plan::Allocation::Kind::kArgument) || IsOf(allocation, plan::Allocation::Kind::kResult);
+  }
 
   const plan::ProgramPlan& plan_;
   std::vector<plan::Slice> bases_;
@@ -94,7 +116,7 @@ class RoutineBlock {
   // Whether the processor has what these values are made of.
   bool CanHave(std::span<const RoutineStore> stores) const;
   void Add(const RoutineStore& store);
-  // Copies as much as kRoutineElements of the widest. False, and nothing done: it does not.
+  // Copies as much as MostRoutineElements() of the widest. False, and nothing done: it does not.
   bool Copy(const plan::Slice& from, const plan::Slice& to);
   // A value of one lane in `lanes` of them.
   Value Spread(Value value, int lanes);

@@ -31,7 +31,7 @@ std::optional<plan::ReduceKernel> SummedProduct(const plan::DotKernel& dot, int6
   constexpr int64_t kLeastRuns = 32;
   const ElementType type = dot.accumulate_type;
   const bool is_one = std::ranges::all_of(dot.batch, [](int64_t d) { return d == 1; }) && dot.m == 1 && dot.n == 1;
-  if (!native::HasNativeCode() || runs < kLeastRuns || !is_one || dot.k < 1 || dot.k > kRoutineElements ||
+  if (!native::HasNativeCode() || runs < kLeastRuns || !is_one || dot.k < 1 || dot.k > MostRoutineElements() ||
       dot.computes_lhs() || dot.computes_rhs() || !IsFloat(type) || dot.lhs_type != type || dot.rhs_type != type ||
       dot.lhs_k_stride != 1 || dot.rhs_k_stride != 1)
     return std::nullopt;
