@@ -270,7 +270,7 @@ TEST_P(DeviceBufferTest, MemoryIsFlat) {
   ASSERT_NE(twice, nullptr);
   Buffer two = Put("f32[2]", std::vector<float>{3, 4}), x = Put("f32[64]", Ramp(64));
   Buffer cache = Put("f32[1024]", std::vector<float>(1024, 0.0f));
-  uint64_t device_bytes = 0;
+  [[maybe_unused]] uint64_t device_bytes = 0;
   [[maybe_unused]] int64_t resident = 0;
   constexpr int kRuns = 3000, kWarm = 200;
   for (int run = 0; run < kRuns; ++run) {
@@ -284,7 +284,10 @@ TEST_P(DeviceBufferTest, MemoryIsFlat) {
     x = RunOn(*twice, {{x}})[0];
     ASSERT_NE(x, nullptr);
   }
+#ifndef __SANITIZE_THREAD__
+  // What the device still works on is freed later: never the same number of buffers where the host is slowed down so.
   EXPECT_EQ(DeviceBytes(x), device_bytes);
+#endif
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   // A sanitizer keeps what is freed.
   EXPECT_LT(ResidentBytes() - resident, 4 << 20);
@@ -302,7 +305,7 @@ ENTRY main {
 })");
   ASSERT_NE(executable, nullptr);
   Buffer x = Put("f32[2097152]", std::vector<float>(2097152, 0.0f));
-  uint64_t device_bytes = 0;
+  [[maybe_unused]] uint64_t device_bytes = 0;
   for (int run = 0; run < 30; ++run) {
     x = RunOn(*executable, {{x}})[0];
     ASSERT_NE(x, nullptr);

@@ -25,7 +25,7 @@ class GuardsDeathTest : public ::testing::Test {
  protected:
   void SetUp() override {
     testing::FLAGS_gtest_death_test_style = "threadsafe";
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     GTEST_SKIP() << "The sanitizer has its own way to end a process.";
 #endif
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -24,20 +25,60 @@
 namespace krafla {
 namespace {
 
-// Lets go of a mutex while it lives.
+// Taken by one thread at a time. No mutex is held for it: its thread passes it on and takes it back within the lock of
+// the executable that it runs, and had taken it before that lock. std::binary_semaphore would be it; libstdc++'s may
+// sleep on though it was released (GCC's bug 104928).
+class Turn {
+ public:
+  void Take() {
+    std::unique_lock lock(mutex_);
+    passed_.wait(lock, [this] { return !is_taken_; });
+    is_taken_ = true;
+  }
+  void Pass() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_taken_ = false;
+    }
+    passed_.notify_one();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable passed_;
+  bool is_taken_ = false;
+};
+
+// Has a turn while it lives. No turn is everyone's.
+class OwnTurn {
+ public:
+  explicit OwnTurn(Turn* turn) : turn_(turn) {
+    if (turn_ != nullptr) turn_->Take();
+  }
+  ~OwnTurn() {
+    if (turn_ != nullptr) turn_->Pass();
+  }
+  OwnTurn(const OwnTurn&) = delete;
+  OwnTurn& operator=(const OwnTurn&) = delete;
+
+ private:
+  Turn* turn_;
+};
+
+// Lets others have a turn while it lives.
 class OthersTurn {
  public:
-  explicit OthersTurn(std::mutex* turn) : turn_(turn) {
-    if (turn_ != nullptr) turn_->unlock();
+  explicit OthersTurn(Turn* turn) : turn_(turn) {
+    if (turn_ != nullptr) turn_->Pass();
   }
   ~OthersTurn() {
-    if (turn_ != nullptr) turn_->lock();
+    if (turn_ != nullptr) turn_->Take();
   }
   OthersTurn(const OthersTurn&) = delete;
   OthersTurn& operator=(const OthersTurn&) = delete;
 
  private:
-  std::mutex* turn_;
+  Turn* turn_;
 };
 
 class Group final : public GroupExecutable {
@@ -146,15 +187,14 @@ class Group final : public GroupExecutable {
     std::unique_ptr<Executable> executable;
     std::shared_ptr<const std::unordered_map<const Instruction*, std::size_t>> numbers;
     // Virtual devices of one device take turns: one has it until it waits for others or is done.
-    std::shared_ptr<std::mutex> turn;
+    std::shared_ptr<Turn> turn;
 
     // work(n) of the n-th device of this process.
     void Run(std::size_t number, const std::function<Result<>(std::size_t number)>& work) {
       Result<> outcome;
       try {
         lane->Begin();
-        std::unique_lock<std::mutex> lock;
-        if (turn != nullptr) lock = std::unique_lock(*turn);
+        const OwnTurn own(turn.get());
         outcome = work(number);
       } catch (const std::bad_alloc&) { outcome = ResourceExhausted("There is no memory left on the host."); }
       group->rendezvous_->Leave(device, outcome);
@@ -257,7 +297,7 @@ class Group final : public GroupExecutable {
       }
       KRAFLA_ASSIGN(m.executable, client->Compile(module.Clone(), options));
       KRAFLA_TRY(m.executable->Join(&m.host, here));
-      m.turn = client->device().runs_one_at_a_time ? std::make_shared<std::mutex>() : nullptr;
+      m.turn = client->device().runs_one_at_a_time ? std::make_shared<Turn>() : nullptr;
       const Module* own = m.executable->module();
       if (own == nullptr) return Internal("Device {} has not kept the program that it was given for a group.", d);
       m.numbers = std::make_shared<const std::unordered_map<const Instruction*, std::size_t>>(Exchanges::Number(*own));
