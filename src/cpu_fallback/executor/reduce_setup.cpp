@@ -136,6 +136,7 @@ Result<> ReduceRun::Compile(plan::ReduceKernel body, int threads, int64_t runs) 
   const bool is_long_extremum =
       window_ && window_->elements() >= kManyElements && !DependsOnOrder(body.stages[0].reductions[0]);
   if (is_long_extremum && ChooseReduceTiling(body, lanes_).has_dense_columns) window_.reset();
+  if (window_ && window_->IsOfFewSums()) window_.reset();
   const auto is_f32_sum = [](const Reduction& r) {
     return r.kind == Reduction::Kind::kSum && plan::ComputeType(r.hlo_type) == ElementType::kF32;
   };

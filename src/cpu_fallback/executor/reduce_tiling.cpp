@@ -33,7 +33,7 @@ constexpr int64_t kDenseColumns = 4096;
 constexpr int64_t kNativeElements = 8192;
 constexpr int64_t kSummedLanes = 64;    // that a row is added in
 constexpr int64_t kFoldedColumns = 32;  // two vectors
-constexpr int64_t kFewColumns = 16;
+constexpr int64_t kFewColumns = 5;
 constexpr int64_t kFewElements = 16;
 constexpr int64_t kFewPlaneRows = 32;  // of all planes, which a call should have
 constexpr int64_t kPairedRow = 64;
@@ -204,12 +204,14 @@ class ReduceTilingChoice {
     return out;
   }
 
-  // Lines of memory that are computed and folded are a step with all elements of a row's (TileColumns).
+  // Lines of memory that are computed and folded, or lie in it one behind the other, are a step with all elements of a
+  // row's (TileColumns).
   int64_t ElementsOfStep(int d) const {
-    const bool takes_lines =
-        d == row_rank_ - 1 && computes_ && !ordered_ && Extent(d) * WidestResult(body_, lanes_) >= kLine && AreFolded();
     const int elements = LongestOther(row_rank_, rank_, -1);
-    return takes_lines && elements >= 0 && Extent(elements) > kFewElements ? Extent(d) * Extent(elements) : Extent(d);
+    if (d != row_rank_ - 1 || ordered_ || elements < 0 || Extent(elements) <= kFewElements) return Extent(d);
+    const bool takes_lines = computes_ ? Extent(d) * WidestResult(body_, lanes_) >= kLine && AreFolded()
+                                       : Extent(d) >= kFewColumns && IsDense(body_, lanes_, d, elements);
+    return takes_lines ? Extent(d) * Extent(elements) : Extent(d);
   }
 
   // The dimensions of rows and of elements along which steps are cheapest, and what they cost.

@@ -23,6 +23,8 @@ class WindowFold {
   // Of row dimensions alone.
   const TileShape& tile() const { return tile_; }
   int64_t elements() const { return elements_; }
+  // Whether a call for each element has so few sums to add to that whatever it takes along itself takes longer.
+  bool IsOfFewSums() const;
   // The storage type of 8 or 16 bits that values are folded in as they are; kInvalid: their own type.
   ElementType lane() const { return lane_; }
   // Folds elements [begin, end) of the rows in the tile at `origin` into `accumulator`, which has its initial values.
