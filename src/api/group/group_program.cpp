@@ -25,19 +25,19 @@
 namespace krafla {
 namespace {
 
-// Taken by one thread at a time. No mutex is held for it: its thread passes it on and takes it back within the lock of
+// One thread at a time has it. No mutex is held for it: its thread passes it on and takes it back within the lock of
 // the executable that it runs, and had taken it before that lock. std::binary_semaphore would be it; libstdc++'s may
 // sleep on though it was released (GCC's bug 104928).
 class Turn {
  public:
-  void Take() {
-    std::unique_lock lock(mutex_);
-    passed_.wait(lock, [this] { return !is_taken_; });
+  void lock() {
+    std::unique_lock held(mutex_);
+    passed_.wait(held, [this] { return !is_taken_; });
     is_taken_ = true;
   }
-  void Pass() {
+  void unlock() {
     {
-      const std::lock_guard lock(mutex_);
+      const std::lock_guard held(mutex_);
       is_taken_ = false;
     }
     passed_.notify_one();
@@ -49,30 +49,14 @@ class Turn {
   bool is_taken_ = false;
 };
 
-// Has a turn while it lives. No turn is everyone's.
-class OwnTurn {
- public:
-  explicit OwnTurn(Turn* turn) : turn_(turn) {
-    if (turn_ != nullptr) turn_->Take();
-  }
-  ~OwnTurn() {
-    if (turn_ != nullptr) turn_->Pass();
-  }
-  OwnTurn(const OwnTurn&) = delete;
-  OwnTurn& operator=(const OwnTurn&) = delete;
-
- private:
-  Turn* turn_;
-};
-
 // Lets others have a turn while it lives.
 class OthersTurn {
  public:
   explicit OthersTurn(Turn* turn) : turn_(turn) {
-    if (turn_ != nullptr) turn_->Pass();
+    if (turn_ != nullptr) turn_->unlock();
   }
   ~OthersTurn() {
-    if (turn_ != nullptr) turn_->Take();
+    if (turn_ != nullptr) turn_->lock();
   }
   OthersTurn(const OthersTurn&) = delete;
   OthersTurn& operator=(const OthersTurn&) = delete;
@@ -194,7 +178,8 @@ class Group final : public GroupExecutable {
       Result<> outcome;
       try {
         lane->Begin();
-        const OwnTurn own(turn.get());
+        std::unique_lock<Turn> own;
+        if (turn != nullptr) own = std::unique_lock(*turn);
         outcome = work(number);
       } catch (const std::bad_alloc&) { outcome = ResourceExhausted("There is no memory left on the host."); }
       group->rendezvous_->Leave(device, outcome);
