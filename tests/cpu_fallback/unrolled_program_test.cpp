@@ -55,6 +55,19 @@ TEST(UnrolledProgram, Reductions) {
       "  x = bf16[1000,3] parameter(0)\n  z = bf16[] constant(0)\n  y = bf16[1000,3] negate(x)\n  ROOT r = bf16[1000] reduce(y, z), dimensions={1}, to_apply=addb");
 }
 
+// Rows that are put together of several arrays, and of padding: an element's number decides which of them has it.
+TEST(UnrolledProgram, RowsPutTogether) {
+  CheckReduction(
+      "  x = f32[1000,4] parameter(0)\n  a = f32[1000,1] slice(x), slice={[0:1000],[3:4]}\n"
+      "  b = f32[1000,2] slice(x), slice={[0:1000],[0:2]}\n  c = f32[1000,2] negate(b)\n"
+      "  d = f32[1000,4] concatenate(a, c, a), dimensions={1}\n"
+      "  ROOT r = f32[1000] reduce(d, zero), dimensions={1}, to_apply=add");
+  CheckReduction(
+      "  x = f32[1000,3] parameter(0)\n  low = f32[] constant(-7)\n"
+      "  y = f32[1000,6] pad(x, low), padding=0_0x1_2\n  n = f32[1000,6] negate(y)\n"
+      "  ROOT r = f32[1000] reduce(n, zero), dimensions={1}, to_apply=add");
+}
+
 // Narrow elements of which as many as a row has fill a word.
 TEST(UnrolledProgram, NarrowElements) {
   for (const char* n : {"2", "4", "8"}) {

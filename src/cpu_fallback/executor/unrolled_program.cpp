@@ -81,7 +81,7 @@ class Unroller {
       }
       if (n.op == NodeOp::kIndex && out_.space.expr(n.index).terms.empty())
         n = {.op = NodeOp::kConstant, .type = n.type, .bits = static_cast<uint32_t>(out_.space.expr(n.index).constant)};
-      at[i] = Push(n);
+      at[i] = Decided(n);
       if (is_same) shared_.emplace(key, at[i]);
     }
     for (Store s : program.stores) {
@@ -114,6 +114,44 @@ class Unroller {
       return h ^ (h >> 32);
     }
   };
+  // The node, or what it is where numbers of elements decide it: which of several arrays has an element, and whether.
+  NodeId Decided(Node node) {
+    const auto is_constant = [&](NodeId id) { return id != kNoNode && out_.nodes[At(id)].op == NodeOp::kConstant; };
+    const auto bits = [&](NodeId id) { return out_.nodes[At(id)].bits; };
+    const auto [a, b, c] = node.operands;
+    const auto pred = [&](bool is_true) {
+      return Push({.op = NodeOp::kConstant, .type = ElementType::kPred, .bits = is_true ? 1u : 0u});
+    };
+    if (node.op == NodeOp::kCompare && is_constant(a) && is_constant(b) &&
+        out_.nodes[At(a)].type == ElementType::kS32) {
+      const auto x = static_cast<int32_t>(bits(a)), y = static_cast<int32_t>(bits(b));
+      switch (node.direction) {
+        case ComparisonDirection::kEq: return pred(x == y);
+        case ComparisonDirection::kNe: return pred(x != y);
+        case ComparisonDirection::kLt: return pred(x < y);
+        case ComparisonDirection::kLe: return pred(x <= y);
+        case ComparisonDirection::kGt: return pred(x > y);
+        case ComparisonDirection::kGe: return pred(x >= y);
+      }
+    }
+    if (node.op == NodeOp::kHlo && node.type == ElementType::kPred && is_constant(a) && is_constant(b)) {
+      if (node.opcode == Opcode::kAnd) return pred((bits(a) & bits(b)) != 0);
+      if (node.opcode == Opcode::kOr) return pred((bits(a) | bits(b)) != 0);
+    }
+    if (node.op == NodeOp::kHlo && node.opcode == Opcode::kClamp && node.type == ElementType::kS32 && is_constant(a) &&
+        is_constant(b) && is_constant(c)) {
+      const auto number = [&](NodeId id) { return static_cast<int32_t>(bits(id)); };
+      const int32_t clamped = std::min(std::max(number(b), number(a)), number(c));
+      return Push({.op = NodeOp::kConstant, .type = node.type, .bits = static_cast<uint32_t>(clamped)});
+    }
+    if (node.op == NodeOp::kHlo && node.opcode == Opcode::kSelect && is_constant(a)) return bits(a) != 0 ? b : c;
+    if (node.op == NodeOp::kLoad && is_constant(node.mask)) {
+      if (bits(node.mask) == 0) return Push({.op = NodeOp::kConstant, .type = node.type});
+      node.mask = kNoNode;
+      node.depends = out_.space.Depends(node.index);
+    }
+    return Push(node);
+  }
   NodeId Push(const Node& node) {
     const auto [it, is_new] = known_.try_emplace(node, static_cast<NodeId>(out_.nodes.size()));
     if (is_new) out_.nodes.push_back(node);
@@ -133,9 +171,13 @@ class Unroller {
           break;
         case IndexAtom::Kind::kFloorDiv: part = to.FloorDiv(Expr(from, a.expr, inner, nodes), a.divisor); break;
         case IndexAtom::Kind::kMod: part = to.Mod(Expr(from, a.expr, inner, nodes), a.divisor); break;
-        case IndexAtom::Kind::kValue:
-          part = to.Value(nodes[At(a.node)], a.lo, a.hi, out_.nodes[At(nodes[At(a.node)])].depends);
+        case IndexAtom::Kind::kValue: {
+          const Node& value = out_.nodes[At(nodes[At(a.node)])];
+          const bool is_number = value.op == NodeOp::kConstant && value.type == ElementType::kS32;
+          part = is_number ? to.Constant(static_cast<int32_t>(value.bits))
+                           : to.Value(nodes[At(a.node)], a.lo, a.hi, value.depends);
           break;
+        }
       }
       sum = to.Add(sum, to.Mul(part, t.coefficient));
     }
@@ -148,9 +190,15 @@ class Unroller {
   std::unordered_map<Node, NodeId, Hash> known_;
 };
 
-// Masks and conditions on indices are for pieces, and for windows.
-bool HasMasks(const ElementProgram& program) {
-  return std::ranges::any_of(program.nodes, [](const Node& n) { return n.mask != kNoNode; }) ||
+// Masks and conditions on indices are for pieces, and for windows; but not those that each element decides, whose
+// dimensions are behind the first `rank`.
+bool HasMasks(const ElementProgram& program, std::size_t rank) {
+  const uint64_t rows = (uint64_t{1} << rank) - 1;
+  return std::ranges::any_of(program.nodes,
+                             [&](const Node& n) {
+                               return n.mask != kNoNode && ((program.nodes[At(n.mask)].depends & rows) != 0 ||
+                                                            (program.nodes[At(n.mask)].depends >> rank) == 0);
+                             }) ||
          std::ranges::any_of(program.stores, [](const Store& s) { return s.mask != kNoNode; });
 }
 // Whether all that is computed fits bytes, or pairs of them, of which a vector has as many lanes.
@@ -190,7 +238,7 @@ std::optional<ElementProgram> UnrolledReduction(const plan::ReduceKernel& body, 
   std::size_t nodes = 0;
   for (const ReduceStage& stage : body.stages) {
     const bool is_element = stage.scope == ReduceStage::Scope::kElement;
-    if (HasMasks(stage.program)) return std::nullopt;
+    if (HasMasks(stage.program, body.row_dims.size())) return std::nullopt;
     if (const int width = NarrowestAccess(stage.program); is_element && width < 4 && !FitsWord(elements, width))
       return std::nullopt;
     std::size_t each = stage.program.nodes.size();
@@ -229,7 +277,10 @@ std::optional<ElementProgram> UnrolledReduction(const plan::ReduceKernel& body, 
     } while (NextIndex({element.data(), element.size()}, body.element_dims));
     for (const std::vector<NodeId>& values : totals) params.insert(params.end(), values.begin(), values.end());
   }
-  return std::move(out).Finish();
+  ElementProgram unrolled = std::move(out).Finish();
+  // What is loaded says where something else is.
+  if (HasMasks(unrolled, unrolled.space.dims().size())) return std::nullopt;
+  return unrolled;
 }
 
 std::optional<ElementProgram> UnrolledProduct(const plan::DotKernel& dot, int64_t runs) {
@@ -289,7 +340,7 @@ std::optional<ElementProgram> UnrolledProduct(const plan::DotKernel& dot, int64_
 std::optional<ElementProgram> UnrolledRows(const ElementProgram& program) {
   const Dims& dims = program.space.dims();
   if (!native::HasNativeCode() || dims.size() < 2 || !program.results.empty() || program.stores.empty() ||
-      HasMasks(program))
+      HasMasks(program, program.space.dims().size()))
     return std::nullopt;
   const int column = static_cast<int>(dims.size()) - 1, row = column - 1;
   const int64_t columns = dims.back(), rows = dims[At(row)];
