@@ -120,7 +120,11 @@ Result<> Device::CreateHandle(const PhysicalDevice& physical) {
   info.ppEnabledExtensionNames = extensions.data();
   for (const char* name : kSharingExtensions)
     if (physical.extensions.contains(name)) extensions_.insert(name);
-  VkResult r = instance_->vk().vkCreateDevice(physical_, &info, nullptr, &handle_);
+  VkResult r = VK_SUCCESS;
+  {
+    const std::lock_guard lock(LoaderMutex());
+    r = instance_->vk().vkCreateDevice(physical_, &info, nullptr, &handle_);
+  }
   if (r != VK_SUCCESS) {
     handle_ = VK_NULL_HANDLE;
     return VulkanError(r, Format("create a device on {}", profile_.name));
@@ -180,7 +184,9 @@ Device::~Device() {
   for (const Retired& r : retired_) Destroy(r);
   if (allocator_ != nullptr) vmaDestroyAllocator(allocator_);
   queue_.reset();
-  if (instance_->app() == nullptr) functions_.vkDestroyDevice(handle_, nullptr);
+  if (instance_->app() != nullptr) return;
+  const std::lock_guard lock(LoaderMutex());
+  functions_.vkDestroyDevice(handle_, nullptr);
 }
 
 Result<> Device::Alive() const {

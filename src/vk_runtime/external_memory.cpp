@@ -122,6 +122,7 @@ Result<std::shared_ptr<Buffer>> Device::ImportShared(const Buffer& from, SharedB
 uint32_t Device::LinkedDevices() const {
   uint32_t count = 0;
   const InstanceFunctions& vk = instance_->vk();
+  const std::lock_guard lock(LoaderMutex());
   if (vk.vkEnumeratePhysicalDeviceGroups(instance_->handle(), &count, nullptr) != VK_SUCCESS) return 1;
   std::vector<VkPhysicalDeviceGroupProperties> groups(
       count, Struct<VkPhysicalDeviceGroupProperties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_GROUP_PROPERTIES));

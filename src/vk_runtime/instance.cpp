@@ -114,7 +114,9 @@ Result<std::shared_ptr<Instance>> Instance::Wrap(VulkanDevice device) {
 Instance::~Instance() {
   if (app_ || handle_ == VK_NULL_HANDLE) return;
   if (messenger_ != VK_NULL_HANDLE) functions_.vkDestroyDebugUtilsMessengerEXT(handle_, messenger_, nullptr);
-  if (functions_.vkDestroyInstance != nullptr) functions_.vkDestroyInstance(handle_, nullptr);
+  if (functions_.vkDestroyInstance == nullptr) return;
+  const std::lock_guard lock(LoaderMutex());
+  functions_.vkDestroyInstance(handle_, nullptr);
 }
 
 Result<> Instance::Init(InstanceOptions options) {
@@ -180,7 +182,11 @@ Result<> Instance::Open(Validation validation) {
   info.ppEnabledLayerNames = layers.data();
   info.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
   info.ppEnabledExtensionNames = extensions.data();
-  VkResult r = vkCreateInstance(&info, nullptr, &handle_);
+  VkResult r = VK_SUCCESS;
+  {
+    const std::lock_guard lock(LoaderMutex());
+    r = vkCreateInstance(&info, nullptr, &handle_);
+  }
   if (r == VK_ERROR_INCOMPATIBLE_DRIVER) {
     handle_ = VK_NULL_HANDLE;
     return NotFound("No Vulkan driver was found. {}.", kHowToGetADriver);
@@ -201,9 +207,14 @@ Result<> Instance::Open(Validation validation) {
 
 Result<> Instance::ListDevices() {
   uint32_t count = 0;
-  VkResult r = functions_.vkEnumeratePhysicalDevices(handle_, &count, nullptr);
-  std::vector<VkPhysicalDevice> handles(count);
-  if (r == VK_SUCCESS) r = functions_.vkEnumeratePhysicalDevices(handle_, &count, handles.data());
+  VkResult r = VK_SUCCESS;
+  std::vector<VkPhysicalDevice> handles;
+  {
+    const std::lock_guard lock(LoaderMutex());
+    r = functions_.vkEnumeratePhysicalDevices(handle_, &count, nullptr);
+    handles.resize(count);
+    if (r == VK_SUCCESS) r = functions_.vkEnumeratePhysicalDevices(handle_, &count, handles.data());
+  }
   // The loader says VK_ERROR_INITIALIZATION_FAILED where no driver has a device.
   if (r != VK_SUCCESS && r != VK_INCOMPLETE && r != VK_ERROR_INITIALIZATION_FAILED) {
     return VulkanError(r, "list the devices");

@@ -3,6 +3,8 @@
 // come from another loader than ours, and both are used at once.
 #pragma once
 
+#include <mutex>
+
 #include "vk_runtime/vk_api.h"
 
 namespace krafla::vk {
@@ -48,6 +50,12 @@ struct InstanceFunctions {
     return missing;
   }
 };
+
+// Held while instances and devices are made, listed and ended, and while a device's functions are looked up. The
+// loader's vkGetDeviceProcAddr goes through the lists of all of them without a lock, and ends the process where another
+// thread changes them; so does vkEnumeratePhysicalDevices, which unloads drivers that have no device. (Vulkan-Loader
+// 1.4, loader_get_icd_and_device and unload_drivers_without_physical_devices.)
+std::mutex& LoaderMutex();
 
 // Every function of a device, straight from `get`.
 void LoadDeviceTable(VolkDeviceTable& table, VkDevice device, PFN_vkGetDeviceProcAddr get);
