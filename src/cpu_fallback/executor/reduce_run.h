@@ -24,7 +24,7 @@ inline constexpr int64_t kWindowTurns = 64;           // elements of a window th
 
 class ReduceRun final : public CpuKernel {
  public:
-  static KernelResult Make(const plan::ReduceKernel& body, int threads, int64_t runs = 1);
+  static KernelResult Make(plan::ReduceKernel body, int threads, int64_t runs = 1);
 
   Result<> Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const override;
   Result<bool> AppendTo(RoutineBlock& block, std::span<const plan::Slice> bindings) const override;
@@ -41,17 +41,20 @@ class ReduceRun final : public CpuKernel {
     bool is_stopped = false;
   };
 
-  Result<> Compile(plan::ReduceKernel body, int threads, int64_t runs);
   void ChooseLayout(const plan::ReduceKernel& body);
-  // Whether the tile's columns are folded at several places of another row dimension at a call, where all of a row's
-  // elements are one tile: what a call needs is found once for all of them. Chooses that dimension.
-  bool ChoosePlanes(const plan::ReduceKernel& body);
+  // The grid of row tiles, and what follows from its shape.
+  void PlaceRows(const plan::ReduceKernel& body);
+  // Once the first stage's program is there, before the row stages': where it folds the tile's columns, and all of a
+  // row's elements are one tile, a row tile has several places of another row dimension at a call. What a call needs is
+  // found once for all of them then.
+  void ChoosePlanes(const plan::ReduceKernel& body);
   bool FitsRoutines(const plan::ReduceKernel& body) const;
   // The tile of what has a value a row.
   TileShape RowTile() const;
   // Whether native code may fold what a tile computes.
   bool TilesFold() const;
   Result<> CompileRowValues(plan::ReduceKernel& body);
+  Result<BlockProgram> CompileProgram(const plan::ReduceStage& stage, std::size_t number, int64_t runs) const;
   Result<> CompileStages(const plan::ReduceKernel& body, int64_t runs);
   void PlaceMemory(int threads);
 
@@ -111,8 +114,7 @@ class ReduceRun final : public CpuKernel {
   std::vector<int> param_widths_, row_value_widths_;
   int64_t max_lanes_ = 1, tile_elements_ = 1;
   int64_t plane_stride_ = 0;  // of tiles that have several planes of elements
-  bool allows_planes_ = true;
-  int plane_dim_ = -1;  // the row dimension of ChoosePlanes, which a row tile has `row_planes_` places of
+  int plane_dim_ = -1;        // the row dimension of ChoosePlanes, which a row tile has `row_planes_` places of
   int64_t row_planes_ = 1;
   int64_t chunks_ = 1;
   double row_tile_nanoseconds_ = 0;

@@ -24,7 +24,6 @@ namespace {
 // number of threads: results do not depend on it.
 constexpr int64_t kFewRowTiles = 16;
 constexpr int64_t kChunkElements = 32768;
-constexpr int64_t kManyElements = 32;  // of windows that do not overlap: bounds tell extrema of columns faster
 
 // The dimensions of a tile that lie in [first, first + dims.size()), renumbered.
 TileShape PartOf(const TileShape& tile, int first, std::size_t rank) {
@@ -85,21 +84,8 @@ std::vector<std::optional<native::LaneOp>> FoldsOf(const ReduceStage& stage, std
 
 }  // namespace
 
-KernelResult ReduceRun::Make(const plan::ReduceKernel& body, int threads, int64_t runs) {
+KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads, int64_t runs) {
   auto out = std::make_unique<ReduceRun>();
-  KRAFLA_TRY(out->Compile(body, threads, runs));
-  const auto folds_all = [](const CompiledStage& stage) {
-    return stage.scope == ReduceStage::Scope::kRow || (stage.row_value_count == 0 && stage.program.FoldsAll());
-  };
-  if (out->plane_dim_ >= 0 && !std::ranges::all_of(out->stages_, folds_all)) {
-    out = std::make_unique<ReduceRun>();
-    out->allows_planes_ = false;
-    KRAFLA_TRY(out->Compile(body, threads, runs));
-  }
-  return out;
-}
-
-Result<> ReduceRun::Compile(plan::ReduceKernel body, int threads, int64_t runs) {
   for (ReduceStage& stage : body.stages) {
     std::vector<Reduction> parts;
     for (Reduction& r : stage.reductions) {
@@ -128,32 +114,34 @@ Result<> ReduceRun::Compile(plan::ReduceKernel body, int threads, int64_t runs) 
     if (is_row) ++row_rank;
   }
   for (int64_t d : body.row_dims)
-    if (d == 0) return {};
-  row_rank_ = row_rank;
+    if (d == 0) return out;
+  out->row_rank_ = row_rank;
   const bool one_stage = std::ranges::count(body.stages, ReduceStage::Scope::kElement, &ReduceStage::scope) == 1;
-  lanes_ = FindReduceLanes(body);
-  if (one_stage) window_ = WindowFold::Find(body.stages[0], body.row_dims, body.element_dims);
+  out->lanes_ = FindReduceLanes(body);
+  if (one_stage) out->window_ = WindowFold::Find(body.stages[0], body.row_dims, body.element_dims);
   const bool is_long_extremum =
-      window_ && window_->elements() >= kManyElements && !DependsOnOrder(body.stages[0].reductions[0]);
-  if (is_long_extremum && ChooseReduceTiling(body, lanes_).has_dense_columns) window_.reset();
-  if (window_ && window_->IsOfFewSums()) window_.reset();
+      out->window_ && out->window_->elements() >= kManyWindowElements && !DependsOnOrder(body.stages[0].reductions[0]);
+  if (is_long_extremum && ChooseReduceTiling(body, out->lanes_).has_dense_columns) out->window_.reset();
+  if (out->window_ && out->window_->IsOfFewSums()) out->window_.reset();
   const auto is_f32_sum = [](const Reduction& r) {
     return r.kind == Reduction::Kind::kSum && plan::ComputeType(r.hlo_type) == ElementType::kF32;
   };
-  window_in_groups_ = window_ && is_f32_sum(body.stages[0].reductions[0]) && window_->elements() > kWindowTurns;
-  if (window_ && !window_in_groups_ && body.stages.size() == 2) window_target_ = window_->FindTarget(body.stages[1]);
-  if (window_)
-    for (std::vector<ElementType>& types : lanes_) std::ranges::fill(types, window_->lane());
-  ChooseLayout(body);
-  if (FitsRoutines(body)) source_ = std::make_shared<const plan::ReduceKernel>(body);
-  arrays_.emplace(body);
-  if (layout_ != ReduceLayout::kRows && chunks_ == 1) arrays_->KeepValues(body, tile_);
-  KRAFLA_TRY(CompileRowValues(body));
-  if (layout_ == ReduceLayout::kRowsByElements || layout_ == ReduceLayout::kElementsByRows)
-    arrays_->LoadParams(body, tile_);
-  KRAFLA_TRY(CompileStages(body, runs));
-  PlaceMemory(threads);
-  return {};
+  out->window_in_groups_ =
+      out->window_ && is_f32_sum(body.stages[0].reductions[0]) && out->window_->elements() > kWindowTurns;
+  if (out->window_ && !out->window_in_groups_ && body.stages.size() == 2)
+    out->window_target_ = out->window_->FindTarget(body.stages[1]);
+  if (out->window_)
+    for (std::vector<ElementType>& types : out->lanes_) std::ranges::fill(types, out->window_->lane());
+  out->ChooseLayout(body);
+  if (out->FitsRoutines(body)) out->source_ = std::make_shared<const plan::ReduceKernel>(body);
+  out->arrays_.emplace(body);
+  if (out->layout_ != ReduceLayout::kRows && out->chunks_ == 1) out->arrays_->KeepValues(body, out->tile_);
+  KRAFLA_TRY(out->CompileRowValues(body));
+  if (out->layout_ == ReduceLayout::kRowsByElements || out->layout_ == ReduceLayout::kElementsByRows)
+    out->arrays_->LoadParams(body, out->tile_);
+  KRAFLA_TRY(out->CompileStages(body, runs));
+  out->PlaceMemory(threads);
+  return out;
 }
 
 void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
@@ -169,14 +157,7 @@ void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
   }
   tile_elements_ = tile_.rows * tile_.columns;
   elements_ = TileGrid(body.element_dims, PartOf(tile_, static_cast<int>(row_rank_), body.element_dims.size()));
-  if (!ChoosePlanes(body)) plane_dim_ = -1, row_planes_ = 1;
-  rows_ = TileGrid(body.row_dims, layout_ == ReduceLayout::kElementsByRows ? PartOf(tile_, 0, row_rank_) : RowTile());
-  switch (layout_) {
-    case ReduceLayout::kRows: max_lanes_ = tile_elements_; break;
-    case ReduceLayout::kRowsByElements: max_lanes_ = row_planes_ * tile_.columns; break;
-    case ReduceLayout::kElements: max_lanes_ = 1; break;
-    case ReduceLayout::kElementsByRows: max_lanes_ = tile_.rows; break;
-  }
+  PlaceRows(body);
   if (element_count == 0) elements_ = TileGrid();
   // Programs see one plane.
   tile_.plane_dim = -1, tile_.planes = 1;
@@ -192,26 +173,36 @@ void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
   if (rows_.count() < kFewRowTiles && !window_ && !in_turn)
     chunks_ = std::clamp<int64_t>(element_count * max_lanes_ / kChunkElements, 1,
                                   std::min<int64_t>(64, std::max<int64_t>(elements_.count(), 1)));
-  row_tile_nanoseconds_ =
-      20 + static_cast<double>(element_count * max_lanes_) * 0.3 * static_cast<double>(body.stages.size());
 }
 
-bool ReduceRun::ChoosePlanes(const plan::ReduceKernel& body) {
+void ReduceRun::PlaceRows(const plan::ReduceKernel& body) {
+  rows_ = TileGrid(body.row_dims, layout_ == ReduceLayout::kElementsByRows ? PartOf(tile_, 0, row_rank_) : RowTile());
+  switch (layout_) {
+    case ReduceLayout::kRows: max_lanes_ = tile_elements_; break;
+    case ReduceLayout::kRowsByElements: max_lanes_ = row_planes_ * tile_.columns; break;
+    case ReduceLayout::kElements: max_lanes_ = 1; break;
+    case ReduceLayout::kElementsByRows: max_lanes_ = tile_.rows; break;
+  }
+  row_tile_nanoseconds_ =
+      20 + static_cast<double>(Product(body.element_dims) * max_lanes_) * 0.3 * static_cast<double>(body.stages.size());
+}
+
+void ReduceRun::ChoosePlanes(const plan::ReduceKernel& body) {
   constexpr int64_t kPlaneElements = 8192, kPlaneLanes = 1024;
   const bool is_one_call = layout_ == ReduceLayout::kRowsByElements && elements_.count() == 1 && plane_stride_ == 0 &&
-                           tile_.columns == body.row_dims[At(tile_.column_dim)] && TilesFold();
-  if (!allows_planes_ || !is_one_call) return false;
-  if (std::ranges::count(body.stages, ReduceStage::Scope::kElement, &ReduceStage::scope) != 1) return false;
-  for (const ReduceStage& stage : body.stages)
-    for (const Reduction& r : stage.reductions)
-      if (!IsFolded(r, plan::ComputeType(r.hlo_type))) return false;
-  for (int d = 0; d < static_cast<int>(row_rank_); ++d)
-    if (d != tile_.column_dim && (plane_dim_ < 0 || body.row_dims[At(d)] >= body.row_dims[At(plane_dim_)]))
-      plane_dim_ = d;
-  if (plane_dim_ < 0) return false;
-  row_planes_ = std::min({body.row_dims[At(plane_dim_)], kPlaneElements / tile_elements_, kPlaneLanes / tile_.columns});
+                           tile_.columns == body.row_dims[At(tile_.column_dim)] &&
+                           std::ranges::count(body.stages, ReduceStage::Scope::kElement, &ReduceStage::scope) == 1;
   // Programs of loops that are one routine have small tiles of their own.
-  return row_planes_ > 1 && !FitsRoutines(body);
+  if (!is_one_call || source_ != nullptr || stages_[0].row_value_count > 0 || !stages_[0].program.FoldsAll()) return;
+  int dim = -1;
+  for (int d = 0; d < static_cast<int>(row_rank_); ++d)
+    if (d != tile_.column_dim && (dim < 0 || body.row_dims[At(d)] >= body.row_dims[At(dim)])) dim = d;
+  if (dim < 0) return;
+  const int64_t planes =
+      std::min({body.row_dims[At(dim)], kPlaneElements / tile_elements_, kPlaneLanes / tile_.columns});
+  if (planes < 2) return;
+  plane_dim_ = dim, row_planes_ = planes;
+  PlaceRows(body);
 }
 
 TileShape ReduceRun::RowTile() const {
@@ -253,27 +244,33 @@ bool ReduceRun::TilesFold() const {
   return tile_.rows > kRowsInTurn && (rest == 0 || rest > kRowsInTurn);
 }
 
-Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body, int64_t runs) {
+Result<BlockProgram> ReduceRun::CompileProgram(const ReduceStage& stage, std::size_t number, int64_t runs) const {
   const uint64_t row_mask = row_rank_ == 0 ? 0 : ~uint64_t{0} >> (64 - row_rank_);
+  const bool is_row = stage.scope == ReduceStage::Scope::kRow;
+  const std::vector<ElementType>& lanes = lanes_[number];
+  BlockProgram::Options options{.tile = tile_, .param_depends = row_mask, .result_lanes = lanes, .runs = runs};
+  options.summed = SummedResults(stage);
+  // Of less than a few tiles the compiler's own estimate holds.
+  options.elements = std::max(16 * tile_elements_, SaturatingProduct(stage.program.space.dims()));
+  // A row stage has the lanes of the accumulators.
+  if (is_row) options.tile = RowTile();
+  std::vector<std::optional<native::LaneOp>> folds;
+  if (!is_row && TilesFold()) folds = FoldsOf(stage, lanes);
+  options.folds = folds;
+  options.fold_side = layout_ == ReduceLayout::kElementsByRows   ? FoldSide::kRows
+                      : layout_ == ReduceLayout::kRowsByElements ? FoldSide::kColumns
+                                                                 : FoldSide::kTile;
+  return BlockProgram::Compile(stage.program, options);
+}
+
+Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body, int64_t runs) {
   for (std::size_t number = 0; number < body.stages.size(); ++number) {
     const ReduceStage& stage = body.stages[number];
+    const std::vector<ElementType>& lanes = lanes_[number];
     CompiledStage& made = stages_[number];
     made.scope = stage.scope;
-    const bool is_row = stage.scope == ReduceStage::Scope::kRow;
-    const std::vector<ElementType>& lanes = lanes_[number];
-    BlockProgram::Options options{.tile = tile_, .param_depends = row_mask, .result_lanes = lanes, .runs = runs};
-    options.summed = SummedResults(stage);
-    // Of less than a few tiles the compiler's own estimate holds.
-    options.elements = std::max(16 * tile_elements_, SaturatingProduct(stage.program.space.dims()));
-    // A row stage has the lanes of the accumulators.
-    if (is_row) options.tile = RowTile();
-    std::vector<std::optional<native::LaneOp>> folds;
-    if (!is_row && TilesFold()) folds = FoldsOf(stage, lanes);
-    options.folds = folds;
-    options.fold_side = layout_ == ReduceLayout::kElementsByRows   ? FoldSide::kRows
-                        : layout_ == ReduceLayout::kRowsByElements ? FoldSide::kColumns
-                                                                   : FoldSide::kTile;
-    KRAFLA_ASSIGN(made.program, BlockProgram::Compile(stage.program, options));
+    KRAFLA_ASSIGN(made.program, CompileProgram(stage, number, runs));
+    if (number == 0 && stage.scope == ReduceStage::Scope::kElement) ChoosePlanes(body);
     for (const plan::Node& n : stage.program.nodes)
       if (n.op == NodeOp::kParam) made.params.push_back(static_cast<int>(n.bits));
     std::sort(made.params.begin(), made.params.end());

@@ -134,9 +134,9 @@ std::optional<WindowFold> WindowFold::Find(const plan::ReduceStage& stage, std::
 
 // Conjunctions of comparisons of indices with constants.
 bool WindowFold::IsOfFewSums() const {
-  constexpr int64_t kManyElements = 32, kFewSums = 256;
+  constexpr int64_t kFewSums = 256;
   const int64_t sums = tile_.rows * tile_.columns;
-  return elements_ >= kManyElements && sums <= std::min(elements_, kFewSums);
+  return elements_ >= kManyWindowElements && sums <= std::min(elements_, kFewSums);
 }
 
 bool WindowFold::FindBounds(const ElementProgram& program, NodeId mask) {

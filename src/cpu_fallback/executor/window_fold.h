@@ -14,6 +14,10 @@
 
 namespace krafla::cpu {
 
+// From here on there are better ways than a call for each element: for extrema of columns that lie in memory, which
+// bounds tell faster, and for few sums.
+inline constexpr int64_t kManyWindowElements = 32;
+
 class WindowFold {
  public:
   // Nothing where `stage` does more than this, or windows are so large that there are better ways.
