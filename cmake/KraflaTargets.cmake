@@ -18,8 +18,20 @@ if(NOT DEFINED CMAKE_UNITY_BUILD)
 endif()
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 24)
 if(CMAKE_BUILD_TYPE STREQUAL "MinSizeRel")
-  add_compile_options(-ffunction-sections -fdata-sections)
+  # What loads compiled models, for apps (docs/ahead-of-time.md). Tables that unwind from anywhere are for debuggers;
+  # exceptions need those of calls alone.
+  set(CMAKE_CXX_FLAGS_MINSIZEREL "-Oz -DNDEBUG")
+  add_compile_options(-ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables)
   add_link_options(LINKER:--gc-sections)
+  # A sixth less once the linker sees all functions, where the compiler has that.
+  include(CheckIPOSupported)
+  check_ipo_supported(RESULT KRAFLA_LINK_TIME_OPTIMISATION LANGUAGES CXX)
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    # CMake's choice is -flto=thin, which copies functions into the files that call them.
+    set(CMAKE_CXX_COMPILE_OPTIONS_IPO -flto)
+    set(CMAKE_CXX_LINK_OPTIONS_IPO -flto)
+  endif()
+  set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ${KRAFLA_LINK_TIME_OPTIMISATION})
 endif()
 if(APPLE AND NOT CMAKE_HOST_APPLE)
   # CMake asks the host for its version of macOS, and elsewhere takes it for one that had no @rpath.

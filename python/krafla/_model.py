@@ -127,6 +127,7 @@ class Model:
         self._pending: dict[int, Any] = {}  # what runs in the background use, by number
         self._ended: list[int] = []
         self._next = 0
+        self._worker: futures.ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
 
     def _tensors(self, count: Any, info_of: Any) -> tuple[Tensor, ...]:
@@ -223,8 +224,8 @@ class Model:
         have, if it is dense. One array, or a tuple of them; into `out`, if that is given. `timeout` in seconds. Outputs
         whose size depends on the data have the size that they turn out to have."""
         inputs = self._given(args, kwargs)
-        if out is None and any(t.dynamic for t in self.inputs + self.outputs):  # buffers alone say how large they are
-            return self._shaped([buffer.numpy() for buffer in self.run_buffers(*inputs, timeout=timeout)])
+        if self._is_sized_by_run(out):
+            return self._run_sized(inputs, _abi.RunOptions(timeout_us=self._micros(timeout)))
         results = self._results(out)
         options = _abi.RunOptions(timeout_us=self._micros(timeout))
         self._library.session_run(self._session.pointer, self._memory(inputs), len(inputs), self._memory(results),
@@ -234,9 +235,11 @@ class Model:
     def submit(self, *args: Any, out: Any = None, timeout: float | None = None, **kwargs: Any) -> Run:
         """The same later, in the order of submission: a concurrent.futures.Future. The inputs must not change until it
         is done."""
-        inputs, results = self._given(args, kwargs), self._results(out)
-        run = Run(self._library)
+        inputs, run = self._given(args, kwargs), Run(self._library)
         options = _abi.RunOptions(timeout_us=self._micros(timeout), cancel=run._cancel_handle.pointer)
+        if self._is_sized_by_run(out):
+            return self._submit_sized(run, inputs, options)
+        results = self._results(out)
         with self._lock:
             number = self._next
             self._next += 1
@@ -275,10 +278,40 @@ class Model:
             raise
         return run
 
+    def _is_sized_by_run(self, out: Any) -> bool:
+        """Buffers alone say how large such outputs are."""
+        return out is None and any(t.dynamic for t in self.inputs + self.outputs)
+
+    def _run_sized(self, inputs: Sequence[Any], options: _abi.RunOptions) -> Any:
+        return self._shaped([buffer.numpy() for buffer in self._run_buffers(inputs, (), options)])
+
+    def _submit_sized(self, run: Run, inputs: Sequence[Any], options: _abi.RunOptions) -> Run:
+        """On a thread of the model's own: the C interface submits runs whose outputs have memory already."""
+        def work() -> None:
+            try:
+                result = self._run_sized(inputs, options)
+            except BaseException as error:
+                _running.discard(run)
+                run.set_exception(error)
+            else:
+                _running.discard(run)
+                run.set_result(result)
+
+        with self._lock:
+            if self._worker is None:
+                self._worker = futures.ThreadPoolExecutor(1, "krafla")
+        run.set_running_or_notify_cancel()
+        _running.add(run)
+        self._worker.submit(work)
+        return run
+
     def run_buffers(self, *args: Any, donate: Collection[int] = (), timeout: float | None = None) -> tuple[Buffer, ...]:
         """Runs once on arrays that stay on the device: all inputs in their order, as buffers (krafla.Buffer) or as what
         calling the model takes. Gives a buffer for each output, maybe before the device is done. `donate`: the places
         of inputs that nobody reads any more; an output that takes the place of one is written into its memory."""
+        return self._run_buffers(args, donate, _abi.RunOptions(timeout_us=self._micros(timeout)))
+
+    def _run_buffers(self, args: Sequence[Any], donate: Collection[int], options: _abi.RunOptions) -> tuple[Buffer, ...]:
         if len(args) != len(self.inputs):
             raise TypeError(f"The model takes {len(self.inputs)} inputs, {len(args)} were given.")
         buffers = [a if isinstance(a, Buffer) else self.client.put(self._array(t, a), type=t.type)
@@ -286,7 +319,6 @@ class Model:
         given = (_abi.BufferInput * len(buffers))(*((b._handle.pointer.value, i in donate, 0)
                                                     for i, b in enumerate(buffers)))
         made = (ctypes.c_void_p * len(self.outputs))()
-        options = _abi.RunOptions(timeout_us=self._micros(timeout))
         self._library.session_run_buffers(self._session.pointer, given, len(buffers), made, len(self.outputs),
                                           ctypes.byref(options))
         handles = []

@@ -10,6 +10,8 @@
 #endif
 #ifdef KRAFLA_HAVE_VULKAN
 #include "api/vulkan/vulkan_client.h"
+#endif
+#if defined(KRAFLA_HAVE_VULKAN) && defined(KRAFLA_HAVE_GROUPS)
 #include "api/vulkan/vulkan_links.h"
 #endif
 
@@ -18,15 +20,20 @@ namespace {
 
 // The CPU stands last: it is there wherever it was built.
 constexpr BackEnd kBackEnds[] = {
-    {.name = "vulkan",
-     .selectors = "vulkan, vulkan:1, vulkan:uuid=.., vulkan:pci=.., vulkan:type=discrete, vulkan:\"part of the name\"",
+    {
+        .name = "vulkan",
+        .selectors =
+            "vulkan, vulkan:1, vulkan:uuid=.., vulkan:pci=.., vulkan:type=discrete, vulkan:\"part of the name\"",
 #ifdef KRAFLA_HAVE_VULKAN
-     .list = ListVulkanDevices,
-     .create = CreateVulkanClient,
-     .link = LinkVulkanDevices,
-     .probe = ProbeVulkanLinks},
+        .list = ListVulkanDevices,
+        .create = CreateVulkanClient,
+#ifdef KRAFLA_HAVE_GROUPS
+        .link = LinkVulkanDevices,
+        .probe = ProbeVulkanLinks,
+#endif
+    },
 #else
-     .absent = "This krafla was built without Vulkan."},
+        .absent = "This krafla was built without Vulkan."},
 #endif
     {.name = "cpu",
      .selectors = "cpu",

@@ -21,7 +21,10 @@ class BoundedExecutable : public Executable {
   bool IsLost() const override { return inner_->IsLost(); }
   DeviceWork device_work() override { return inner_->device_work(); }
   Result<RunProfile> Profile(int runs) override { return inner_->Profile(runs); }
-  void SetLimit(const RunLimit* limit) override { inner_->SetLimit(limit); }
+  void SetLimit(const RunLimit* limit) override {
+    Executable::SetLimit(limit);
+    inner_->SetLimit(limit);
+  }
   Result<> Execute() override { return inner_->Execute(); }
   Result<std::vector<Literal>> Results() override {
     KRAFLA_ASSIGN(std::vector<Literal> padded, inner_->Results());

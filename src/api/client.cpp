@@ -148,7 +148,7 @@ Result<std::vector<std::shared_ptr<DeviceBuffer>>> Executable::RunOnBuffers(std:
     if (!literal) return Failure(std::move(literal).error().WithContext(Format("in argument {}", a)));
     literals.push_back(std::move(*literal));
   }
-  KRAFLA_ASSIGN(std::vector<Literal> results, RunShared(std::move(literals)));
+  KRAFLA_ASSIGN(std::vector<Literal> results, RunShared(std::move(literals), *limit_));
   for (DeviceArgument& a : arguments)
     if (a.donated) a.buffer->Release();
   std::vector<std::shared_ptr<DeviceBuffer>> out;

@@ -46,6 +46,9 @@ class DeviceBuffer {
   virtual std::function<Result<>()> Waiter() const { return nullptr; }
 };
 
+// The results of a run, a leaf each.
+using DeviceBuffers = std::vector<std::shared_ptr<DeviceBuffer>>;
+
 // An array in the host's memory: the CPU's buffers, and what any client takes as an argument. It is a literal, or bytes
 // that somebody else keeps.
 class HostBuffer final : public DeviceBuffer {

@@ -4,7 +4,7 @@
 
 #include "api/client.h"
 #include "api/front_end.h"
-#include "api/group/device_group.h"
+#include "api/literal_leaves.h"
 #include "api/read_program.h"
 #include "api/session/client_state.h"
 #include "base/log.h"
@@ -19,29 +19,6 @@ namespace {
 
 DeviceInfo Brief(const DeviceDescription& device) {
   return {device.selector, device.description, device.runs_on_host_threads};
-}
-
-// Leaves of an argument, tokens included, as executables take them.
-void AppendLeaves(const Literal& literal, std::vector<const Literal*>& out) {
-  if (!literal.shape().IsTuple()) {
-    out.push_back(&literal);
-    return;
-  }
-  for (const Literal& element : literal.elements()) AppendLeaves(element, out);
-}
-
-// Builds a literal of `shape` from leaves, depth first.
-Result<Literal> Assemble(const Shape& shape, std::vector<Literal>& leaves, std::size_t& next) {
-  if (!shape.IsTuple()) {
-    if (next >= leaves.size()) return Internal("The program gave {} results, more were expected.", leaves.size());
-    return std::move(leaves[next++]);
-  }
-  std::vector<Literal> elements;
-  for (const Shape& s : shape.tuple_elements()) {
-    KRAFLA_ASSIGN(Literal element, Assemble(s, leaves, next));
-    elements.push_back(std::move(element));
-  }
-  return Literal::MakeTuple(std::move(elements));
 }
 
 // On the arguments where they are, but for sizes that only the run knows.
@@ -60,17 +37,6 @@ Result<std::vector<Literal>> RunLeaves(Executable& executable, std::span<const L
   }
   KRAFLA_TRY(executable.RunInPlace(from, to, limit));
   return out;
-}
-
-// Null: the threads that all executables share.
-Result<std::shared_ptr<ThreadPool>> ThreadsOf(const ClientOptions& options) {
-  if (options.threads < 0 || options.threads > ThreadPool::kMaxThreads)
-    return InvalidArgument(
-        "ClientOptions::threads is {}; it is from 1 to {}, or 0 for as many as there are processors.", options.threads,
-        ThreadPool::kMaxThreads);
-  if (options.threads == 0 && !options.parallel_for) return std::shared_ptr<ThreadPool>();
-  return std::make_shared<ThreadPool>(
-      ThreadPool::Options{.threads = options.threads, .run_tasks = options.parallel_for});
 }
 
 }  // namespace
@@ -112,6 +78,16 @@ Result<Literal> LocalExecutable::Run(Span<Literal> arguments, const RunOptions& 
     for (const Literal& argument : arguments) pointers.push_back(&argument);
     return Run(std::span<const Literal* const>(pointers), options);
   });
+}
+
+Result<std::shared_ptr<ThreadPool>> ThreadsOf(const ClientOptions& options) {
+  if (options.threads < 0 || options.threads > ThreadPool::kMaxThreads)
+    return InvalidArgument(
+        "ClientOptions::threads is {}; it is from 1 to {}, or 0 for as many as there are processors.", options.threads,
+        ThreadPool::kMaxThreads);
+  if (options.threads == 0 && !options.parallel_for) return std::shared_ptr<ThreadPool>();
+  return std::make_shared<ThreadPool>(
+      ThreadPool::Options{.threads = options.threads, .run_tasks = options.parallel_for});
 }
 
 LocalClient::LocalClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -165,61 +141,6 @@ Result<Literal> LocalClient::Execute(const XlaComputation& computation, Span<Lit
                                      const RunOptions& run) {
   KRAFLA_ASSIGN(LocalExecutable executable, Compile(computation));
   return executable.Run(arguments, run);
-}
-
-struct LocalDeviceGroup::Impl {
-  std::shared_ptr<DeviceGroup> group;
-  std::shared_ptr<ThreadPool> threads;
-};
-
-LocalDeviceGroup::LocalDeviceGroup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-LocalDeviceGroup::LocalDeviceGroup(LocalDeviceGroup&&) noexcept = default;
-LocalDeviceGroup& LocalDeviceGroup::operator=(LocalDeviceGroup&&) noexcept = default;
-LocalDeviceGroup::~LocalDeviceGroup() = default;
-
-Result<LocalDeviceGroup> LocalDeviceGroup::Create(std::string_view selector, const ClientOptions& options) {
-  return WithoutExceptions([&]() -> Result<LocalDeviceGroup> {
-    auto impl = std::make_unique<Impl>();
-    KRAFLA_ASSIGN(impl->threads, ThreadsOf(options));
-    KRAFLA_ASSIGN(impl->group, DeviceGroup::Create(selector, options));
-    return LocalDeviceGroup(std::move(impl));
-  });
-}
-
-int64_t LocalDeviceGroup::size() const { return impl_->group->size(); }
-
-Result<std::vector<Literal>> LocalDeviceGroup::Execute(const XlaComputation& computation,
-                                                       Span<std::vector<Literal>> arguments,
-                                                       const BuildOptions& options, const RunOptions& run) {
-  return WithoutExceptions([&]() -> Result<std::vector<Literal>> {
-    KRAFLA_ASSIGN(ProgramShape shape, computation.GetProgramShape());
-    CompileOptions compile = ToInternal(options);
-    compile.threads = impl_->threads;
-    KRAFLA_ASSIGN(std::unique_ptr<GroupExecutable> executable,
-                  impl_->group->Compile(computation.module()->Clone(), compile));
-    if (static_cast<int64_t>(arguments.size()) != executable->device_count())
-      return InvalidArgument("The program runs on {} devices, arguments for {} were given.", executable->device_count(),
-                             arguments.size());
-    for (std::size_t d = 0; d < arguments.size(); ++d) {
-      if (arguments[d].size() != shape.parameters.size())
-        return InvalidArgument("The program takes {} arguments, {} were given for device {}.", shape.parameters.size(),
-                               arguments[d].size(), d);
-      std::vector<const Literal*> leaves;
-      for (const Literal& argument : arguments[d]) AppendLeaves(argument, leaves);
-      KRAFLA_TRY(executable->SetArguments(static_cast<int64_t>(d), leaves));
-    }
-    const RunLimit limit{run.deadline, run.stop};
-    executable->SetLimit(&limit);
-    KRAFLA_TRY(executable->Execute());
-    std::vector<Literal> out;
-    for (std::size_t d = 0; d < arguments.size(); ++d) {
-      KRAFLA_ASSIGN(std::vector<Literal> results, executable->Results(static_cast<int64_t>(d)));
-      std::size_t next = 0;
-      KRAFLA_ASSIGN(Literal result, Assemble(shape.result, results, next));
-      out.push_back(std::move(result));
-    }
-    return out;
-  });
 }
 
 Result<XlaComputation> LoadHlo(std::string_view bytes, std::string_view name_for_messages) {

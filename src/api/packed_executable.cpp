@@ -9,8 +9,6 @@
 namespace krafla {
 namespace {
 
-using Buffers = std::vector<std::shared_ptr<DeviceBuffer>>;
-
 class PackedExecutable final : public Executable {
  public:
   PackedExecutable(std::unique_ptr<Executable> inner, PackedEdges edges)
@@ -66,16 +64,16 @@ class PackedExecutable final : public Executable {
   Result<RunProfile> Profile(int runs) override { return inner_->Profile(runs); }
   bool TellsSteps() const override { return inner_->TellsSteps(); }
 
-  Result<Buffers> RunOnBuffers(std::vector<DeviceArgument> arguments) override {
-    return WithoutExceptions([&]() -> Result<Buffers> {
+  Result<DeviceBuffers> RunOnBuffers(std::vector<DeviceArgument> arguments) override {
+    return WithoutExceptions([&]() -> Result<DeviceBuffers> {
       std::lock_guard lock(running_);
       KRAFLA_TRY(Pack(arguments));
       if (observer_ == nullptr) return Wrapped(inner_->RunOnBuffers(std::move(arguments)));
       return Wrapped(inner_->RunObserved(std::move(arguments), *observer_));
     });
   }
-  Result<Buffers> RunOnBuffersWithin(std::vector<DeviceArgument> arguments, const RunLimit& limit) override {
-    return WithoutExceptions([&]() -> Result<Buffers> {
+  Result<DeviceBuffers> RunOnBuffersWithin(std::vector<DeviceArgument> arguments, const RunLimit& limit) override {
+    return WithoutExceptions([&]() -> Result<DeviceBuffers> {
       KRAFLA_TRY(Pack(arguments));
       return Wrapped(inner_->RunOnBuffersWithin(std::move(arguments), limit));
     });
@@ -149,7 +147,7 @@ class PackedExecutable final : public Executable {
     return {};
   }
 
-  Result<Buffers> Wrapped(Result<Buffers> run) const {
+  Result<DeviceBuffers> Wrapped(Result<DeviceBuffers> run) const {
     if (!run) return run;
     for (std::size_t r = 0; r < run->size(); ++r)
       if (IsPackedResult(r)) (*run)[r] = std::make_shared<PackedBuffer>(edges_.results[r], std::move((*run)[r]));

@@ -35,7 +35,14 @@ ENTRY main {
   ROOT r = f32[64,64] get-tuple-element(w), index=0
 }"""
 
-
+# As many numbers as the second input says.
+PREFIX = b"""HloModule prefix
+ENTRY main {
+  x = s32[8] parameter(0)
+  n = s32[] parameter(1)
+  ROOT first = s32[<=8] set-dimension-size(x, n), dimensions={0}
+}
+"""
 STEP = b"""HloModule step, input_output_alias={ {0}: (0, {}, may-alias) }
 ENTRY main {
   x = f32[4096] parameter(0)
@@ -158,6 +165,24 @@ def check_ends():
     assert not first.cancel()
 
 
+def check_sizes_of_runs():
+    model = krafla.load(PREFIX, DEVICE)
+    x = np.arange(8, dtype=np.int32)
+    assert model.outputs[0].dynamic and model(x, 3).tolist() == [0, 1, 2]
+    runs = [model.submit(x, n) for n in range(9)]
+    assert [run.result(60).tolist() for run in runs] == [list(range(n)) for n in range(9)]
+    assert not runs[0].cancel()
+    forever = krafla.load(FOREVER.replace(b"ROOT r =", b"r =").rstrip(b"}") + b"""  n = s32[] constant(3)
+  ROOT first = f32[<=64,64] set-dimension-size(r, n), dimensions={0}
+}""", DEVICE)
+    square = np.zeros((64, 64), np.float32)
+    late, first = forever.submit(square, timeout=0.05), forever.submit(square)
+    raises(krafla.DeadlineExceeded, lambda: late.result(60))
+    raises(TimeoutError, lambda: first.result(0.05))
+    assert first.cancel()
+    raises(krafla.Cancelled, lambda: first.result(60))
+
+
 def check_threads(model):
     wrong = []
 
@@ -188,6 +213,7 @@ def main():
     check_threads(model)
     check_buffers()
     check_ends()
+    check_sizes_of_runs()
     model.warm()
     told = []
     network = krafla.load(pathlib.Path(MODEL), DEVICE, profile=True, progress=lambda done, total: told.append((done, total)))

@@ -214,10 +214,8 @@ Result<> CpuExecutable::TryRunInPlace(std::span<const std::span<const std::byte>
   });
 }
 
-Result<std::vector<std::shared_ptr<DeviceBuffer>>> CpuExecutable::RunOnBuffersWithin(
-    std::vector<DeviceArgument> arguments, const RunLimit& limit) {
-  using Buffers = std::vector<std::shared_ptr<DeviceBuffer>>;
-  return WithoutExceptions([&]() -> Result<Buffers> {
+Result<DeviceBuffers> CpuExecutable::RunOnBuffersWithin(std::vector<DeviceArgument> arguments, const RunLimit& limit) {
+  return WithoutExceptions([&]() -> Result<DeviceBuffers> {
     KRAFLA_TRY(CheckBuffers(arguments, this->arguments()));
     // What other devices have; a host's buffers are read where they are.
     std::vector<HostView> views;
@@ -254,7 +252,7 @@ Result<std::vector<std::shared_ptr<DeviceBuffer>>> CpuExecutable::RunOnBuffersWi
     for (DeviceArgument& a : arguments)
       if (a.donated) a.buffer->Release();
     KRAFLA_TRY(run);
-    Buffers out;
+    DeviceBuffers out;
     out.reserve(made.size());
     for (auto& literal : made) out.push_back(std::make_shared<HostBuffer>(std::move(literal)));
     return out;

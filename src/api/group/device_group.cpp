@@ -61,12 +61,6 @@ std::string FingerprintOf(const Module& module) {
 
 }  // namespace
 
-std::string_view NameOf(PathKind kind) {
-  for (const PathName& p : kPathNames)
-    if (p.kind == kind) return p.name;
-  KRAFLA_UNREACHABLE();
-}
-
 Result<std::shared_ptr<DeviceGroup>> DeviceGroup::Create(std::string_view selector, const ClientOptions& options) {
   std::shared_ptr<DeviceGroup> out(new DeviceGroup());
   std::map<std::string, std::shared_ptr<Client>> clients;

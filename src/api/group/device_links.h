@@ -42,7 +42,11 @@ inline constexpr std::array<PathName, 6> kPathNames = {{
     {PathKind::kHostImport, "host_import", "pages of the host imported by both"},
     {PathKind::kHost, "host", "the CPU copies and sums"},
 }};
-std::string_view NameOf(PathKind kind);
+constexpr std::string_view NameOf(PathKind kind) {
+  for (const PathName& p : kPathNames)
+    if (p.kind == kind) return p.name;
+  return "";
+}
 
 // Where a device has an array: a leaf of a collective's operands or results.
 struct DevicePlace {

@@ -47,6 +47,9 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
   std::atomic<int64_t> held_ = 0;
 };
 
+// Threads of a client. Null: those that all executables share.
+Result<std::shared_ptr<ThreadPool>> ThreadsOf(const ClientOptions& options);
+
 struct LocalClient::Impl {
   std::shared_ptr<Client> client;
   std::shared_ptr<ThreadPool> threads;

@@ -2,14 +2,16 @@
 #include "api/vulkan/self_test_cases.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 #include "api/front_end.h"
 #include "base/index.h"
-#include "hlo_io/hlo_text/hlo_text.h"
+#include "ir/builder.h"
 #include "spirv_codegen/emit.h"
 
 namespace krafla {
@@ -48,57 +50,119 @@ int64_t Product(const Numbers& x, int64_t i) {
   return sum;
 }
 
+// What a module makes of its parameter `x`.
+using Body = Result<Instruction*> (*)(Computation& entry, Instruction* x);
+
+// x * x `opcode` x, or x `opcode` x * x.
+template <Opcode kOpcode, bool kSquareFirst>
+Result<Instruction*> WithSquare(Computation& entry, Instruction* x) {
+  KRAFLA_ASSIGN(Instruction * square, AddInferred(entry, Opcode::kMultiply, {x, x}));
+  if (kSquareFirst) return AddInferred(entry, kOpcode, {square, x});
+  return AddInferred(entry, kOpcode, {x, square});
+}
+
+// `opcode` of as many x as it takes, backwards.
+template <Opcode kOpcode>
+Result<Instruction*> Reversed(Computation& entry, Instruction* x) {
+  std::vector<Instruction*> operands(kOpcode == Opcode::kNegate ? 1 : 2, x);
+  KRAFLA_ASSIGN(Instruction * value, AddInferred(entry, kOpcode, std::move(operands)));
+  return AddInferred(entry, Opcode::kReverse, {value}, DimensionsAttributes{{0}});
+}
+
+template <Opcode kOpcode>
+Result<Instruction*> ReducedRows(Computation& entry, Instruction* x) {
+  const ElementType type = x->shape().element_type();
+  Instruction* init =
+      AddScalarConstant(entry, type, kOpcode == Opcode::kAdd ? 0.0 : -std::numeric_limits<double>::infinity());
+  Computation* fold = AddBinaryComputation(*entry.parent(), kOpcode, Shape::MakeScalar(type));
+  return AddInferred(entry, Opcode::kReduce, {x, init}, DimensionsAttributes{{1}}, {fold});
+}
+
+template <ElementType kResult, bool kTransposed>
+Result<Instruction*> Squared(Computation& entry, Instruction* x) {
+  const int64_t rows = x->shape().dims()[0];
+  KRAFLA_ASSIGN(const Shape result, Shape::MakeArray(kResult, Dims{rows, rows}));
+  return AddInferred(entry, Opcode::kDot, {x, x}, DotAttributes{{1}, {kTransposed ? 1 : 0}, {}, {}, {}, {}}, {},
+                     &result);
+}
+
 struct Source {
-  std::string_view feature, text;
+  std::string_view feature;
+  ElementType type;
+  std::array<int64_t, 2> dims;  // of the parameter; 0: none
+  Body body;
   Answer answer;
   bool (*has)(const DeviceFeatures&);
 };
 
+bool HasMatrices(const DeviceFeatures& f) { return f.cooperative_matrix; }
+
 constexpr Source kSources[] = {
     {"bda",
-     R"(HloModule bda ENTRY m { x = s32[1000] parameter(0) y = s32[1000] multiply(x, x) ROOT r = s32[1000] add(y, x) })",
-     SquareAndNumber, [](const DeviceFeatures& f) { return f.buffer_device_address; }},
-    {"subgroup", R"(HloModule subgroup
-add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
-ENTRY m { x = f32[64,256] parameter(0) z = f32[] constant(0) ROOT r = f32[64] reduce(x, z), dimensions={1}, to_apply=add })",
-     RowSum, [](const DeviceFeatures&) { return true; }},
-    {"subgroup", R"(HloModule subgroup_max
-max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] maximum(a, b) }
-ENTRY m { x = f32[64,256] parameter(0) z = f32[] constant(-inf) ROOT r = f32[64] reduce(x, z), dimensions={1}, to_apply=max })",
-     RowMaximum, [](const DeviceFeatures&) { return true; }},
+     ElementType::kS32,
+     {1000, 0},
+     WithSquare<Opcode::kAdd, true>,
+     SquareAndNumber,
+     [](const DeviceFeatures& f) { return f.buffer_device_address; }},
+    {"subgroup",
+     ElementType::kF32,
+     {64, kColumns},
+     ReducedRows<Opcode::kAdd>,
+     RowSum,
+     [](const DeviceFeatures&) { return true; }},
+    {"subgroup",
+     ElementType::kF32,
+     {64, kColumns},
+     ReducedRows<Opcode::kMaximum>,
+     RowMaximum,
+     [](const DeviceFeatures&) { return true; }},
     {"storage8",
-     R"(HloModule storage8 ENTRY m { x = s8[1003] parameter(0) y = s8[1003] negate(x) ROOT r = s8[1003] reverse(y), dimensions={0} })",
-     ReversedNegative, [](const DeviceFeatures& f) { return f.storage8; }},
+     ElementType::kS8,
+     {1003, 0},
+     Reversed<Opcode::kNegate>,
+     ReversedNegative,
+     [](const DeviceFeatures& f) { return f.storage8; }},
     {"storage16",
-     R"(HloModule storage16 ENTRY m { x = f16[1003] parameter(0) y = f16[1003] add(x, x) ROOT r = f16[1003] reverse(y), dimensions={0} })",
-     ReversedDouble, [](const DeviceFeatures& f) { return f.storage16; }},
+     ElementType::kF16,
+     {1003, 0},
+     Reversed<Opcode::kAdd>,
+     ReversedDouble,
+     [](const DeviceFeatures& f) { return f.storage16; }},
     {"int64",
-     R"(HloModule int64 ENTRY m { x = s64[512] parameter(0) y = s64[512] multiply(x, x) ROOT r = s64[512] subtract(x, y) })",
-     NumberLessSquare, [](const DeviceFeatures& f) { return f.int64; }},
+     ElementType::kS64,
+     {512, 0},
+     WithSquare<Opcode::kSubtract, false>,
+     NumberLessSquare,
+     [](const DeviceFeatures& f) { return f.int64; }},
     {"fp64",
-     R"(HloModule fp64 ENTRY m { x = f64[512] parameter(0) y = f64[512] multiply(x, x) ROOT r = f64[512] subtract(x, y) })",
-     NumberLessSquare, [](const DeviceFeatures& f) { return f.float64; }},
+     ElementType::kF64,
+     {512, 0},
+     WithSquare<Opcode::kSubtract, false>,
+     NumberLessSquare,
+     [](const DeviceFeatures& f) { return f.float64; }},
     // Of odd sizes, so that edges are staged and finished too; then with whole tiles and a transposed operand, and
     // large enough for the two larger tiles.
-    {"coopmat",
-     R"(HloModule coopmat ENTRY m { x = f16[37,37] parameter(0) ROOT r = f32[37,37] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} })",
-     Product<37, 37, false>, [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
-    {"coopmat",
-     R"(HloModule coopmat_bf16 ENTRY m { x = bf16[37,37] parameter(0) ROOT r = f32[37,37] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} })",
-     Product<37, 37, false>, [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
-    {"coopmat",
-     R"(HloModule coopmat_s8 ENTRY m { x = s8[37,37] parameter(0) ROOT r = s32[37,37] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} })",
-     Product<37, 37, false>, [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
-    {"coopmat",
-     R"(HloModule coopmat_tiles64 ENTRY m { x = f16[440,40] parameter(0) ROOT r = f32[440,440] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={1} })",
-     Product<440, 40, true>, [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
-    {"coopmat",
-     R"(HloModule coopmat_tiles128 ENTRY m { x = f16[1000,40] parameter(0) ROOT r = f32[1000,1000] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={1} })",
-     Product<1000, 40, true>, [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
-    {"coopmat",
-     R"(HloModule coopmat_u8 ENTRY m { x = u8[64,64] parameter(0) ROOT r = u32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={1} })",
-     Product<64, 64, true>, [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
+    {"coopmat", ElementType::kF16, {37, 37}, Squared<ElementType::kF32, false>, Product<37, 37, false>, HasMatrices},
+    {"coopmat", ElementType::kBF16, {37, 37}, Squared<ElementType::kF32, false>, Product<37, 37, false>, HasMatrices},
+    {"coopmat", ElementType::kS8, {37, 37}, Squared<ElementType::kS32, false>, Product<37, 37, false>, HasMatrices},
+    {"coopmat", ElementType::kF16, {440, 40}, Squared<ElementType::kF32, true>, Product<440, 40, true>, HasMatrices},
+    {"coopmat", ElementType::kF16, {1000, 40}, Squared<ElementType::kF32, true>, Product<1000, 40, true>, HasMatrices},
+    {"coopmat", ElementType::kU8, {64, 64}, Squared<ElementType::kU32, true>, Product<64, 64, true>, HasMatrices},
 };
+
+Result<std::unique_ptr<Module>> ModuleOf(const Source& source) {
+  auto module = std::make_unique<Module>(Format("self-test of {}", source.feature));
+  Computation* entry = module->AddComputation("main");
+  Dims dims;
+  for (const int64_t d : source.dims)
+    if (d != 0) dims.push_back(d);
+  KRAFLA_ASSIGN(Shape shape, Shape::MakeArray(source.type, dims));
+  Instruction* x = AddParameter(*entry, 0, std::move(shape));
+  KRAFLA_ASSIGN(Instruction * root, source.body(*entry, x));
+  entry->set_root(root);
+  module->set_entry(entry);
+  return module;
+}
 
 // Whole numbers from -3 to 4, large multiples of them where the type has more bits, as `type` has them.
 int64_t NumberOf(ElementType type, int64_t i) {
@@ -139,7 +203,7 @@ Result<std::vector<std::byte>> Stored(ElementType type, const Numbers& numbers) 
 }
 
 Result<std::vector<vk::SelfTestCase>> CasesOf(const Source& source, const DeviceProfile& profile) {
-  KRAFLA_ASSIGN(std::unique_ptr<Module> module, ParseHloText(source.text, "self-test"));
+  KRAFLA_ASSIGN(std::unique_ptr<Module> module, ModuleOf(source));
   CompileReport report;
   KRAFLA_ASSIGN(plan::ProgramPlan plan, OptimizeAndPlan(std::move(module), {}, report));
   if (plan.kernels.size() != 1 || plan.kernels[0].bindings.size() != 2)

@@ -3,6 +3,7 @@
 // between them has the memory of one block, so that a block waits for the one before; blocks are as large as fills the
 // device (RowsTuning).
 #include "api/vulkan/vulkan_executable.h"
+#include "base/checked_math.h"
 #include "plan/step_runner.h"
 
 namespace krafla {

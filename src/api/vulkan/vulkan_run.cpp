@@ -148,10 +148,8 @@ Result<std::vector<std::shared_ptr<vk::Buffer>>> VulkanExecutable::PlaceResults(
   return out;
 }
 
-Result<std::vector<std::shared_ptr<DeviceBuffer>>> VulkanExecutable::RunOnBuffers(
-    std::vector<DeviceArgument> arguments) {
-  using Buffers = std::vector<std::shared_ptr<DeviceBuffer>>;
-  return WithoutExceptions([&]() -> Result<Buffers> {
+Result<DeviceBuffers> VulkanExecutable::RunOnBuffers(std::vector<DeviceArgument> arguments) {
+  return WithoutExceptions([&]() -> Result<DeviceBuffers> {
     std::lock_guard lock(running_);
     arguments_.clear();
     results_.clear();
@@ -166,7 +164,7 @@ Result<std::vector<std::shared_ptr<DeviceBuffer>>> VulkanExecutable::RunOnBuffer
     for (DeviceArgument& a : arguments)
       if (a.donated) a.buffer->Release();
     KRAFLA_TRY(std::move(run));
-    Buffers out;
+    DeviceBuffers out;
     out.reserve(results.size());
     for (std::size_t r = 0; r < results.size(); ++r)
       out.push_back(std::make_shared<VulkanBuffer>(plan_.results[r], std::move(results[r])));

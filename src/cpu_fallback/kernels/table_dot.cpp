@@ -15,9 +15,7 @@
 #ifdef HWY_DISABLED_TARGETS
 #undef HWY_DISABLED_TARGETS
 #endif
-#define HWY_DISABLED_TARGETS                                                                                    \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX2 | HWY_AVX3 | HWY_AVX3_DL | HWY_AVX3_SPR | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | \
-   HWY_SVE2_128)
+#define HWY_DISABLED_TARGETS (KRAFLA_UNUSED_SETS | HWY_AVX2 | HWY_AVX3 | HWY_AVX3_DL | HWY_NEON_BF16)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_fallback/kernels/table_dot.cpp"
 #include <hwy/foreach_target.h>

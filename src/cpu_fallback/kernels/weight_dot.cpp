@@ -6,12 +6,6 @@
 
 #include "cpu_fallback/kernels/unroll.h"
 
-// Sets above AVX-512's first have nothing that is used here.
-#ifdef HWY_DISABLED_TARGETS
-#undef HWY_DISABLED_TARGETS
-#endif
-#define HWY_DISABLED_TARGETS \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_AVX3_ZEN4 | HWY_AVX3_SPR | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_fallback/kernels/weight_dot.cpp"
 #include <hwy/foreach_target.h>
