@@ -27,7 +27,8 @@ constexpr Weighted kWeightedTypes[] = {
 // Of which programs have few values, if any.
 constexpr ElementType kRareTypes[] = {
     ElementType::kF8E4M3B11FNUZ, ElementType::kF8E5M2FNUZ, ElementType::kF8E4M3FNUZ, ElementType::kF8E4M3,
-    ElementType::kF8E3M4,        ElementType::kF4E2M1FN,   ElementType::kS2,         ElementType::kU2};
+    ElementType::kF8E3M4,        ElementType::kF4E2M1FN,   ElementType::kS2,         ElementType::kU2,
+    ElementType::kF8E8M0FNU};
 constexpr int64_t kSizes[] = {1, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 65, 100, 128, 129, 257};
 
 }  // namespace
@@ -267,6 +268,7 @@ Computation* GraphMaker::Less(const std::vector<ElementType>& types, bool descen
 
 Opcode GraphMaker::ReducingOpcode(ElementType type) {
   if (IsComplex(type)) return Opcode::kAdd;  // the others do not take it
+  if (type == ElementType::kF8E8M0FNU) return random_.Chance(50) ? Opcode::kMaximum : Opcode::kMinimum;  // has no zero
   switch (random_.Below(IsFloat(type) ? 3 : type == ElementType::kPred ? 2 : 7)) {
     case 0: return type == ElementType::kPred ? Opcode::kAnd : Opcode::kMaximum;
     case 1: return type == ElementType::kPred ? Opcode::kOr : Opcode::kMinimum;
@@ -285,6 +287,7 @@ Instruction* GraphMaker::Identity(Opcode opcode, ElementType type) {
   double largest = infinity;
   if (const MiniFloat* format = FindMiniFloat(type); format != nullptr && !format->has_inf())
     largest = DecodeMiniFloat(format->max_finite(), *format);
+  if (type == ElementType::kF8E8M0FNU && opcode == Opcode::kMaximum) return Constant(type, std::ldexp(1.0, -127));
   if (opcode == Opcode::kMaximum) return Constant(type, unsigned_type ? 0 : -largest);
   if (opcode == Opcode::kMinimum) return Constant(type, largest);
   return Constant(type, opcode == Opcode::kMultiply || opcode == Opcode::kAnd ? 1 : 0);

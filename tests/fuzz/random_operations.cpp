@@ -301,8 +301,9 @@ Instruction* GraphMaker::WindowReduction() {
   bool sum = opcode == Opcode::kAdd;
   if (sum) a = Exact(a, terms);
   if (random_.Chance(15) && type != ElementType::kPred && !IsComplex(type)) {
-    // The gradient of a pooling; no dilation.
-    for (WindowDim& dim : attributes.window) dim.window_dilation = dim.base_dilation = 1;
+    // The gradient of a pooling, seldom with dilation.
+    if (random_.Chance(80))
+      for (WindowDim& dim : attributes.window) dim.window_dilation = dim.base_dilation = 1;
     a = PlainZero(Whole(a, 100));
     if (a == nullptr) return nullptr;
     auto pooled = AddInferred(*c_, Opcode::kReduceWindow, {a, Identity(Opcode::kMaximum, type)}, attributes,

@@ -111,10 +111,13 @@ class Avx512Emitter {
   const LaneNode& At(int id) const { return graph_.nodes[static_cast<std::size_t>(id)]; }
   ElementType TypeOf(int id) const { return At(id).type; }
   int WidthOfNode(int id) const { return WidthOf(TypeOf(id)); }
+  // A ramp that stays as it is along a row.
+  static bool IsLevel(const LaneNode& n) { return n.op == LaneOp::kRamp && static_cast<uint32_t>(n.bits) == 0; }
   // The value in the vector that is being made, or the one for all.
   Value& ValueOf(int id) {
     const LaneOp op = At(id).op;
-    const bool is_shared = op == LaneOp::kUniform || op == LaneOp::kRow || fixed_[static_cast<std::size_t>(id)];
+    const bool is_shared =
+        op == LaneOp::kUniform || op == LaneOp::kRow || IsLevel(At(id)) || fixed_[static_cast<std::size_t>(id)];
     return values_[is_shared ? 0 : vector_][static_cast<std::size_t>(id)];
   }
 

@@ -45,7 +45,7 @@ void Avx512Emitter::Advance(int vectors) {
   }
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
     const LaneNode& n = graph_.nodes[i];
-    if (!loop_.in_body[i] || n.op != LaneOp::kRamp) continue;
+    if (!loop_.in_body[i] || n.op != LaneOp::kRamp || IsLevel(n)) continue;
     const auto step = static_cast<uint32_t>(n.bits) * static_cast<uint32_t>(vectors * lanes_);
     const x86::Vec v = values_[0][i].v;
     Emit(Inst::kIdVpaddd, v, v, BroadcastConstant(step, 4));

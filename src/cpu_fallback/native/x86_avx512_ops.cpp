@@ -20,7 +20,7 @@ void Avx512Emitter::EmitNode(int id) {
     case LaneOp::kRow:
     case LaneOp::kPhi: return;
     case LaneOp::kRamp: {
-      if (vector_ == 0) return;
+      if (vector_ == 0 || IsLevel(n)) return;
       const x86::Vec v = NewVector(4);
       const auto ahead = static_cast<uint32_t>(n.bits) * static_cast<uint32_t>(Ahead());
       Emit(Inst::kIdVpaddd, v, values_[0][static_cast<std::size_t>(id)].v, BroadcastConstant(ahead, 4));
