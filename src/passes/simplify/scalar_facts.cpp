@@ -131,7 +131,10 @@ std::optional<int> Log2OfPowerOfTwo(const Literal& scalar) {
   return std::countr_zero(bits);
 }
 
-Literal ScalarZero(ElementType type) { return ScalarFromBits(type, 0); }
+Literal ScalarZero(ElementType type) {
+  // What has powers of two alone has no zero: a conversion of one gives NaN.
+  return ScalarFromBits(type, type == ElementType::kF8E8M0FNU ? 0xff : 0);
+}
 
 Literal ScalarOne(ElementType type) {
   if (auto format = FormatOf(type)) return ScalarFromBits(type, format->one());
