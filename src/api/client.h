@@ -266,6 +266,8 @@ struct CompileTarget {
   bool computes_operands = false;
   // It copies rows of memory from computed places (plan::FusionOptions::stores_gathered_pads).
   bool copies_rows = false;
+  // It folds windows of memory (plan::FusionOptions::stores_window_values).
+  bool folds_windows = false;
   // It runs row groups (plan::RowGroupStep).
   bool runs_row_groups = false;
   // Its executables take packed elements as callers know them (api/packed_executable.h).

@@ -21,6 +21,7 @@ inline constexpr CompileTarget kCpuTarget{
     .reduces_columns_faster = true,
     .computes_operands = true,
     .copies_rows = true,
+    .folds_windows = true,
     .runs_row_groups = true,
     .packs_elements = true,
     .takes_attention = &TakesAttentionOnCpu,

@@ -153,6 +153,42 @@ TEST(FusionTest, WhatIsMadeOfIndicesIsNeverStored) {
             "reduce rows; reduce columns");
 }
 
+// A number that several kernels of one element want is stored where it takes long, and the array that it is read from
+// may be updated behind it. Kernels of many elements compute it anew.
+TEST(FusionTest, ANumberThatTakesLongIsComputedOnce) {
+  constexpr std::string_view text = R"(  x = f32[] parameter(0)
+  y = f32[{0}] parameter(1)
+  e = f32[] {1}
+  n = f32[] negate(e)
+  b = f32[{0}] broadcast(e), dimensions={{}}
+  u = f32[{0}] add(b, y)
+  ROOT r = (f32[], f32[{0}]) tuple(n, u)
+)";
+  const auto groups = [&](int elements, std::string_view e) { return GroupsOf(Format(text, elements, e)); };
+  EXPECT_EQ(groups(1, "exponential(x)"), "loop e n; loop u");
+  EXPECT_EQ(groups(1, "divide(x, x)"), "loop e n; loop u");
+  EXPECT_EQ(groups(1, "add(x, x)"), "loop n; loop u");
+  EXPECT_EQ(groups(64, "exponential(x)"), "loop n; loop u");
+}
+
+// What many windows have is stored where windows of memory are folded faster.
+TEST(FusionTest, ValuesOfManyWindows) {
+  const auto groups = [](int size, bool stores) {
+    FusionOptions options;
+    options.stores_window_values = stores;
+    return GroupsOf(Format(R"(x = f32[100] parameter(0)
+  zero = f32[] constant(0)
+  q = f32[100] multiply(x, x)
+  ROOT w = f32[{}] reduce-window(q, zero), window={{size={}}}, to_apply=add
+)",
+                           101 - size, size),
+                    options);
+  };
+  EXPECT_EQ(groups(20, false), "reduce w");
+  EXPECT_EQ(groups(20, true), "loop q; reduce w");
+  EXPECT_EQ(groups(3, true), "reduce w");
+}
+
 TEST(FusionTest, ReductionsOverTheSameRowsAreOne) {
   EXPECT_EQ(GroupsOf(kSoftmax), "reduce (m) (s) (e) r");
   FusionOptions options;

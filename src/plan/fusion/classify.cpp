@@ -83,10 +83,12 @@ void FusionPlanner::Classify() {
   class_.resize(bound, Class::kStructural);
   hero_kind_.resize(bound, Kind::kLoop);
   position_.resize(bound, 0);
+  made_.resize(bound, nullptr);
   group_of_.resize(bound, -1);
   int n = 0;
   for (const auto& i : computation_.instructions()) {
     position_[Index(i.get())] = n++;
+    made_[Index(i.get())] = i.get();
     if (IsStructural(i->opcode())) continue;
     if (auto kind = HeroKind(*i)) {
       class_[Index(i.get())] = Class::kHero;

@@ -45,6 +45,11 @@ struct FusionLimits {
   // Merges that may be built and refused for one reduction before no more of its readers are tried: each costs as much
   // as building the kernel.
   int refusals = 16;
+  // What a number may cost (ElementCost) that several kernels of one element compute for themselves: more than that is
+  // more than a launch's share of a loop's turn, and what it reads could not be updated before the last of them.
+  double repeated_cost = 4;
+  // How many windows have a value, above which it is stored (FusionOptions::stores_window_values).
+  double windows_of_value = 4;
   // How many groups apart loops over equal dimensions may stand to become one: each group between is compared.
   std::size_t sibling_distance = 24;
   // Results of such a loop: each holds registers to the end of the point.
@@ -69,6 +74,9 @@ struct FusionOptions {
   // Whether a pad is stored for what reads it at places that are computed: rows of memory are copied then, where
   // otherwise it is decided for each element whether the pad has it.
   bool stores_gathered_pads = false;
+  // Whether windows of values that lie in memory are folded several times as fast as those of values that are computed
+  // once for each window that has them.
+  bool stores_window_values = false;
   FusionLimits limits;
   // By which kernels are put around collectives that go on meanwhile.
   OverlapOptions overlap;

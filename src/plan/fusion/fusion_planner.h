@@ -126,6 +126,9 @@ class FusionPlanner {
   int MostBindings() const { return std::min(limits_.bindings, options_.buffer_limit); }
 
   bool IsMadeOfIndices(const Instruction& i) const;
+  // Whether the kernel computes a single element.
+  bool IsOfOneElement(const KernelId& kernel) const;
+  bool IsOfWindows(const KernelId& kernel) const;
   bool OrdersRowsOfDot(const Instruction& i) const;
   // Whether the readers of `i` compute it (KeptWhy::kInlined), else why not.
   KeptValue Inline(const Instruction& i, const Uses& mine);
@@ -237,6 +240,7 @@ class FusionPlanner {
   // For each instruction that keeps its place, the one of these before it.
   std::unordered_map<const Instruction*, const Instruction*> before_;
   std::vector<int> position_, group_of_;
+  std::vector<const Instruction*> made_;  // by id
   std::vector<FusionGroup> groups_;
   std::vector<std::vector<const Instruction*>> inputs_;
   std::vector<std::vector<ValueRef>> values_;

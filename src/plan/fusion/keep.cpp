@@ -200,8 +200,11 @@ KeptValue FusionPlanner::Inline(const Instruction& i, const Uses& mine) {
   int operands = 0;
   for (const Instruction* o : i.operands())
     if (o->opcode() != Opcode::kConstant) ++operands;
+  // A number that takes long to compute is made once for kernels that each compute no more than a number.
+  const bool is_dear_number = elements == 1 && cost > limits_.repeated_cost && kernels.size() > 1 &&
+                              std::ranges::all_of(kernels, [&](const auto& k) { return IsOfOneElement(k.first); });
   // What has no operands costs nothing: iota, broadcasts of constants.
-  if (is_of_indices) operands = 0;
+  if (is_of_indices && !is_dear_number) operands = 0;
   if (kernels.size() > 1 && OrdersRowsOfDot(i)) return kept(KeptWhy::kShared);
   if (operands > 0 && cost == 0) {
     // Views are free, but for concatenates, which cost a select for each operand.
@@ -209,11 +212,24 @@ KeptValue FusionPlanner::Inline(const Instruction& i, const Uses& mine) {
         !HoldsIndexVectors(i))
       return kept(KeptWhy::kConcatenate);
   } else if (operands > 0 && kernels.size() == 1) {
+    if (options_.stores_window_values && factor > limits_.windows_of_value && IsOfWindows(kernels[0].first))
+      return kept(KeptWhy::kRepeated);
     if (!(factor <= 1.01 || (cost <= 2 && factor <= 64) || (cost <= 4 && factor <= 2))) return kept(KeptWhy::kRepeated);
   } else if (operands > 0) {
     if (!(cost <= 1 && operands == 1 && factor <= 2.01)) return kept(KeptWhy::kShared);
   }
   return kept(TakeRoom(i, kernels));
+}
+
+bool FusionPlanner::IsOfWindows(const KernelId& kernel) const {
+  return made_[static_cast<std::size_t>(kernel.instruction)]->opcode() == Opcode::kReduceWindow;
+}
+
+bool FusionPlanner::IsOfOneElement(const KernelId& kernel) const {
+  const Instruction* i = made_[static_cast<std::size_t>(kernel.instruction)];
+  // An update computes no more than the elements that it puts in.
+  if (i->opcode() == Opcode::kDynamicUpdateSlice) i = i->operand(1);
+  return i->shape().IsArray() && i->shape().element_count() == 1;
 }
 
 KeptWhy FusionPlanner::TakeRoom(const Instruction& i, const std::vector<std::pair<KernelId, int64_t>>& kernels) {
