@@ -283,6 +283,41 @@ TEST(Routine, PlacesThatAreComputed) {
 )"));
 }
 
+// Loads from one computed place are one, until something may have been stored there.
+TEST(Routine, PlacesThatAreComputedAgain) {
+  ExpectSameBits(Counted(40, "f32[40]", R"(
+  before = s32[] subtract(i, one)
+  a = f32[1] dynamic-slice(s, before), dynamic_slice_sizes={1}
+  b = f32[1] exponential(a)
+  c = f32[1] negate(b)
+  u = f32[40] dynamic-update-slice(s, c, i)
+  d = f32[1] dynamic-slice(u, before), dynamic_slice_sizes={1}
+  e = f32[1] dynamic-slice(u, i), dynamic_slice_sizes={1}
+  f = f32[1] subtract(d, e)
+  v = f32[40] dynamic-update-slice(u, f, before)
+  g = f32[1] dynamic-slice(v, before), dynamic_slice_sizes={1}
+  h = f32[1] add(g, b)
+  next = f32[40] dynamic-update-slice(v, h, j)
+)"));
+  if (!cpu::native::HasNativeCode()) GTEST_SKIP() << "no native code in this build or on this processor";
+  plan::ProgramPlan plan;
+  plan.allocations = {{.kind = plan::Allocation::Kind::kArena, .size = 1024},
+                      {.kind = plan::Allocation::Kind::kArena, .offset = 1024, .size = 256}};
+  cpu::RoutinePlaces places(plan);
+  cpu::RoutineBlock block(places);
+  const plan::Slice array{0, 0, 1024}, other{1, 0, 256};
+  const auto at = block.Load({.buffer = other}, ElementType::kS32);
+  ASSERT_TRUE(at);
+  const cpu::RoutineAccess computed{.buffer = array, .offset = 8, .terms = {{at->node, 4}}};
+  const auto load = [&] { return block.Load(computed, ElementType::kF32)->node; };
+  const int first = load();
+  EXPECT_EQ(load(), first);
+  block.Add({{.buffer = other, .offset = 64}, {first}});
+  EXPECT_EQ(load(), first) << "what was stored lies elsewhere";
+  block.Add({{.buffer = array, .offset = 64}, {first}});
+  EXPECT_NE(load(), first);
+}
+
 TEST(Routine, LoopsInLoopsAndBranches) {
   const std::string more = R"(
 inner_body {

@@ -19,6 +19,8 @@ namespace {
 constexpr int kMaxJoined = 8;
 // Lanes that a vector of memory has of what is put together, at least: fewer are loaded one by one.
 constexpr std::size_t kLeastOfVector = 4;
+// Loads from computed places that are looked through for each one.
+constexpr std::size_t kMaxComputed = 64;
 
 }  // namespace
 
@@ -214,13 +216,26 @@ std::optional<RoutineBlock::Value> RoutineBlock::Load(const RoutineAccess& from,
   const bool is_fixed = from.terms.empty() && from.mask < 0;
   if (is_fixed)
     if (std::optional<Value> value = Forwarded(from, type)) return value;
+  if (!from.terms.empty())
+    if (const Computed* known = ComputedAt(from, type)) return known->value;
   const Slice read = from.terms.empty() ? BytesOf(from) : from.buffer;
   places_.EraseOverlapping(unread_, read, [](const Unread& u) { return u.size; });
   builder_.UseLanes(from.lanes);
   const auto access = static_cast<uint64_t>(AddAccess(from));
   const Value value{builder_.Add({LaneOp::kFixedLoad, type, -1, from.mask, -1, access})};
   if (is_fixed) Remember(from, value);
+  if (!from.terms.empty() && computed_.size() < kMaxComputed) computed_.push_back({from, type, value});
   return value;
+}
+
+const RoutineBlock::Computed* RoutineBlock::ComputedAt(const RoutineAccess& from, ElementType type) const {
+  const auto is_same = [&](const Computed& c) {
+    return c.type == type && c.from.buffer == from.buffer && c.from.offset == from.offset &&
+           c.from.width == from.width && c.from.lanes == from.lanes && c.from.mask == from.mask &&
+           c.from.terms == from.terms;
+  };
+  const auto found = std::ranges::find_if(computed_, is_same);
+  return found == computed_.end() ? nullptr : &*found;
 }
 
 Slice RoutineBlock::BytesOf(const RoutineAccess& at) {
@@ -228,6 +243,7 @@ Slice RoutineBlock::BytesOf(const RoutineAccess& at) {
 }
 void RoutineBlock::Forget(const Slice& slice) {
   places_.EraseOverlapping(known_, slice, [](const Known& k) { return k.width; });
+  std::erase_if(computed_, [&](const Computed& c) { return places_.MayOverlap(c.from.buffer, slice); });
 }
 void RoutineBlock::Remember(const RoutineAccess& at, Value value) {
   for (int i = 0; i < at.lanes; ++i)

@@ -145,11 +145,19 @@ class RoutineBlock {
   Value SourceAs(Value value, ElementType type);
   static plan::Slice BytesOf(const RoutineAccess& at);
   void Forget(const plan::Slice& slice);
+  // Loads from places that are computed: equal ones are one, until what is stored may be there.
+  struct Computed {
+    RoutineAccess from;
+    ElementType type = ElementType::kInvalid;
+    Value value;
+  };
+  const Computed* ComputedAt(const RoutineAccess& from, ElementType type) const;
   void Remember(const RoutineAccess& at, Value value);
 
   RoutinePlaces& places_;
   native::LaneBuilder builder_;
   std::map<std::pair<int, int64_t>, Known> known_;  // by allocation and offset
+  std::vector<Computed> computed_;
   // Stores of whole vectors that no load has asked memory for, by allocation and offset: one to the same bytes makes
   // them nothing.
   struct Unread {

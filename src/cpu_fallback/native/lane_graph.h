@@ -192,6 +192,7 @@ struct LaneAccess {
   struct Term {
     int node = -1;  // s32 or s64
     int64_t bytes = 0;
+    friend bool operator==(const Term&, const Term&) = default;
   };
   int base = 0;  // into the routine's table of addresses
   int64_t offset = 0;

@@ -5,6 +5,7 @@
 #ifdef KRAFLA_HAVE_JIT
 
 #include "cpu_fallback/native/x86_avx2.h"
+#include "cpu_fallback/native/x86_places.h"
 
 namespace krafla::cpu::native {
 
@@ -25,19 +26,12 @@ void Avx2Emitter::EmitPlaceOp(int id) {
 }
 
 x86::Mem Avx2Emitter::PlaceOf(const LaneAccess& access) {
-  const Gp base = bases_[static_cast<std::size_t>(access.base)];
-  const auto offset = static_cast<int32_t>(access.offset);
-  if (access.terms.empty()) return x86::ptr(base, offset);
-  Gp sum;
-  for (const LaneAccess::Term& t : access.terms) {
+  return PlaceOfAccess(cc_, bases_[static_cast<std::size_t>(access.base)], access, [&](int node) {
     const Gp at = cc_.newInt64();
-    MoveToGeneral(at, Register(t.node));
-    if (StorageBytes(TypeOf(t.node)) != 8) cc_.movsxd(at, at.r32());
-    if (t.bytes != 1) cc_.imul(at, at, static_cast<int32_t>(t.bytes));
-    if (sum.isValid()) cc_.add(sum, at);
-    else sum = at;
-  }
-  return x86::ptr(base, sum, 0, offset);
+    MoveToGeneral(at, Register(node));
+    if (StorageBytes(TypeOf(node)) != 8) cc_.movsxd(at, at.r32());
+    return at;
+  });
 }
 
 // Of the pred `id`, and of the first lanes alone.

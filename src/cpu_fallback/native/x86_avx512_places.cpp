@@ -6,6 +6,7 @@
 #ifdef KRAFLA_HAVE_JIT
 
 #include "cpu_fallback/native/x86_avx512.h"
+#include "cpu_fallback/native/x86_places.h"
 
 namespace krafla::cpu::native {
 
@@ -115,19 +116,12 @@ void Avx512Emitter::MoveToGeneral(const x86::Gp& to, const x86::Vec& from, int q
 }
 
 x86::Mem Avx512Emitter::PlaceOf(const LaneAccess& access) {
-  const x86::Gp base = bases_[static_cast<std::size_t>(access.base)];
-  const auto offset = static_cast<int32_t>(access.offset);
-  if (access.terms.empty()) return x86::ptr(base, offset);
-  x86::Gp sum;
-  for (const LaneAccess::Term& t : access.terms) {
+  return PlaceOfAccess(cc_, bases_[static_cast<std::size_t>(access.base)], access, [&](int node) {
     const x86::Gp at = cc_.newInt64();
-    MoveToGeneral(at, Register(t.node), 0);
-    if (WidthOfNode(t.node) != 8) cc_.movsxd(at, at.r32());
-    if (t.bytes != 1) cc_.imul(at, at, static_cast<int32_t>(t.bytes));
-    if (sum.isValid()) cc_.add(sum, at);
-    else sum = at;
-  }
-  return x86::ptr(base, sum, 0, offset);
+    MoveToGeneral(at, Register(node), 0);
+    if (WidthOfNode(node) != 8) cc_.movsxd(at, at.r32());
+    return at;
+  });
 }
 
 // Of the first lanes, and of the pred `id` if it is one.
