@@ -12,6 +12,7 @@
 #include "cpu_fallback/kernels/conv_gemm.h"
 #include "cpu_fallback/kernels/gemm.h"
 #include "cpu_fallback/kernels/group_conv.h"
+#include "cpu_fallback/kernels/long_window_conv.h"
 #include "cpu_fallback/kernels/row_conv.h"
 #include "ir/thin_convolution.h"
 
@@ -64,10 +65,11 @@ class PiecesConv final : public CpuKernel {
     int64_t count = 1;
     for (int64_t d : body.output_dims) count *= d;
     if (!out->writes_result_) out->sums_ = take(count * StorageBytes(body.accumulate_type));
-    const int64_t working = out->onednn_ ? out->onednn_->scratch_bytes()
-                            : out->gemm_ ? out->gemm_->scratch_bytes()
-                            : out->rows_ ? out->rows_->scratch_bytes()
-                                         : out->groups_->scratch_bytes();
+    const int64_t working = out->onednn_    ? out->onednn_->scratch_bytes()
+                            : out->gemm_    ? out->gemm_->scratch_bytes()
+                            : out->rows_    ? out->rows_->scratch_bytes()
+                            : out->windows_ ? out->windows_->scratch_bytes()
+                                            : out->groups_->scratch_bytes();
     out->working_ = take(std::max(working, out->epilogue_.scratch_bytes(threads)));
     out->scratch_bytes_ = size;
     if (out->onednn_) out->kept_bytes_ = out->onednn_->kept_bytes();
@@ -101,6 +103,8 @@ class PiecesConv final : public CpuKernel {
       gemm_->Run(input, kernel, to, pool, scratch + working_);
     } else if (rows_) {
       rows_->Run(input, kernel, to, pool, scratch + working_);
+    } else if (windows_) {
+      windows_->Run(input, kernel, to, pool, scratch + working_);
     } else if (groups_) {
       groups_->Run(input, kernel, to, pool, scratch + working_);
     } else if (!onednn_->Run(input, kernel, to, pool, scratch + working_, kept)) {
@@ -130,7 +134,7 @@ class PiecesConv final : public CpuKernel {
     }
   };
 
-  enum class Product : uint8_t { kBatchGroups, kOneDnn, kFeatureGroups, kRows, kOwn };
+  enum class Product : uint8_t { kBatchGroups, kOneDnn, kFeatureGroups, kRows, kWindows, kOwn };
   // Who multiplies what, from the best to what always can.
   bool ChooseProduct(const ConvKernel& body, int threads) {
     ConvKernel wide = body;
@@ -142,11 +146,13 @@ class PiecesConv final : public CpuKernel {
     if (can_widen && Choose(wide, Product::kBatchGroups, threads)) return true;
     // Where oneDNN fills few lanes.
     if (can_widen && IsThin(body.attributes, body.kernel_dims) && Choose(wide, Product::kRows, threads)) return true;
+    const bool widened = body.input_type != wide.input_type || body.kernel_type != wide.kernel_type;
+    if (!widened && Choose(body, Product::kWindows, threads)) return true;
     if (Choose(body, Product::kOneDnn, threads)) return true;
     if (!can_widen) return false;
-    const bool widened = body.input_type != wide.input_type || body.kernel_type != wide.kernel_type;
-    return (widened && Choose(wide, Product::kOneDnn, threads)) || Choose(wide, Product::kFeatureGroups, threads) ||
-           Choose(wide, Product::kRows, threads) || Choose(wide, Product::kOwn, threads);
+    return Choose(wide, Product::kWindows, threads) || (widened && Choose(wide, Product::kOneDnn, threads)) ||
+           Choose(wide, Product::kFeatureGroups, threads) || Choose(wide, Product::kRows, threads) ||
+           Choose(wide, Product::kOwn, threads);
   }
 
   bool Choose(const ConvKernel& body, Product product, int threads) {
@@ -185,10 +191,12 @@ class PiecesConv final : public CpuKernel {
     if (product == Product::kOneDnn) onednn_ = MakeOneDnnConvolutions(pieces->ordinary, threads, keeps_kernel_);
     else if (product == Product::kRows && RowConv::Takes(pieces->ordinary, body.accumulate_type))
       rows_.emplace(pieces->ordinary, body.accumulate_type, threads);
+    else if (product == Product::kWindows && LongWindowConv::Takes(pieces->ordinary, body.accumulate_type))
+      windows_.emplace(pieces->ordinary[0], body.accumulate_type, threads);
     else if (product == Product::kOwn && ConvGemm::Takes(pieces->ordinary, body.accumulate_type))
       gemm_.emplace(pieces->ordinary, body.accumulate_type, threads);
     zeros_ = std::move(pieces->zeros);
-    return onednn_ != nullptr || rows_.has_value() || gemm_.has_value();
+    return onednn_ != nullptr || rows_.has_value() || windows_.has_value() || gemm_.has_value();
   }
 
   Epilogue epilogue_;
@@ -196,6 +204,7 @@ class PiecesConv final : public CpuKernel {
   std::optional<ConvGemm> gemm_;
   std::optional<GroupConv> groups_;
   std::optional<RowConv> rows_;
+  std::optional<LongWindowConv> windows_;
   std::vector<TensorView> zeros_;
   bool writes_result_ = false, keeps_kernel_ = false;
   Operand input_, kernel_;
