@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions of small whole numbers, exact in every order, against plain loops.
 #include "contraction_cases.h"
+#include "cpu_fallback/kernels/long_window_conv.h"
 
 namespace krafla {
 namespace {
@@ -11,6 +12,7 @@ struct ConvCase {
   struct Extra {
     int64_t groups = 1, batch_groups = 1;
     bool reversal = false, channels_last = false;
+    bool is_gradient = false;  // images and output channels are the last dimensions: of a kernel's gradient
     ElementType input_type = ElementType::kF32, sum = ElementType::kF32, result = ElementType::kF32;
     After after = After::kStore;
   } x = {};
@@ -26,6 +28,11 @@ plan::ConvKernel ConvOf(const ConvCase& c) {
   a.input_batch = 0, a.input_feature = c.x.channels_last ? r + 1 : 1;
   a.output_batch = 0, a.output_feature = c.x.channels_last ? r + 1 : 1;
   a.kernel_output_feature = c.x.channels_last ? r + 1 : 0, a.kernel_input_feature = c.x.channels_last ? r : 1;
+  if (c.x.is_gradient) {
+    a.input_batch = r + 1, a.input_feature = 0;
+    a.kernel_output_feature = r + 1, a.kernel_input_feature = 0;
+    a.output_batch = r, a.output_feature = r + 1;
+  }
   conv.input_dims = conv.kernel_dims = conv.output_dims = Dims(rank + 2, 1);
   auto set = [](Dims& dims, int64_t d, int64_t v) { dims[static_cast<std::size_t>(d)] = v; };
   set(conv.input_dims, a.input_batch, c.batch), set(conv.input_dims, a.input_feature, c.in);
@@ -33,10 +40,10 @@ plan::ConvKernel ConvOf(const ConvCase& c) {
       set(conv.kernel_dims, a.kernel_input_feature, c.in / c.x.groups);
   set(conv.output_dims, a.output_batch, c.batch / c.x.batch_groups), set(conv.output_dims, a.output_feature, c.out);
   for (std::size_t d = 0; d < rank; ++d) {
-    const int64_t first = c.x.channels_last ? 1 : 2;
+    const int64_t first = c.x.channels_last || c.x.is_gradient ? 1 : 2;
     a.input_spatial.push_back(first + static_cast<int64_t>(d));
-    a.output_spatial.push_back(first + static_cast<int64_t>(d));
-    a.kernel_spatial.push_back((c.x.channels_last ? 0 : 2) + static_cast<int64_t>(d));
+    a.output_spatial.push_back((c.x.is_gradient ? 0 : first) + static_cast<int64_t>(d));
+    a.kernel_spatial.push_back((c.x.is_gradient ? 1 : c.x.channels_last ? 0 : 2) + static_cast<int64_t>(d));
     WindowDim w{c.window[d], c.strides[d], c.low[d], c.high[d], c.window_dilation[d], c.base_dilation[d], c.x.reversal};
     a.window.push_back(w);
     set(conv.input_dims, a.input_spatial[d], c.input[d]);
@@ -413,8 +420,54 @@ TEST(ConvKernelTest, FewFeaturesOverLongRows) {
       CheckConv({1, 2, 3, {5, 40}, {3, 4}, {1, 1}, {2, 1}, {3, 2}, {1, 1}, {2, 3}, with({.reversal = true})});
       CheckConv({1, 3, 4, {3, 70, 4}, {2, 3, 2}, {1, 2, 1}, {1, 0, 1}, {1, 2, 0}, {1, 2, 1}, {1, 1, 1}, with({})});
       CheckConv({1, 3, 1, {400}, {300}, {1}, {20}, {30}, {1}, {1}, with({})});
+      // Several rows at once, which see the edges in turn, or nothing at all.
+      CheckConv({2, 1, 1, {70, 33}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, with({.after = after})});
+      CheckConv({2, 2, 3, {50, 17}, {4, 3}, {1, 1}, {9, -1}, {11, 2}, {3, 2}, {1, 1}, with({})});
+      CheckConv({1, 1, 2, {5, 40, 20}, {2, 3, 3}, {1, 1, 1}, {1, 2, 1}, {1, 3, 1}, {1, 1, 1}, {1, 1, 1}, with({})});
       CheckConv({4, 2, 4, {6, 50}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, with({.batch_groups = 4})});
     }
+}
+
+// Windows as long as a picture, with every number of rows in registers; what lies in memory otherwise is copied, and so
+// are columns that are no whole vectors.
+TEST(ConvKernelTest, LongWindows) {
+  using enum ElementType;
+  for (ElementType type : {kF32, kF64, kF16})
+    for (int layout : {0, 1, 2}) {
+      const auto with = [&](ConvCase::Extra x) {
+        x.channels_last = layout == 1, x.is_gradient = layout == 2, x.input_type = type;
+        x.sum = x.result = type == kF64 ? kF64 : kF32;
+        return x;
+      };
+      for (int64_t images : {3, 8, 9, 10, 12, 15, 23})
+        CheckConv({images, 3, 32, {9, 8}, {9, 8}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, with({})});
+      CheckConv(
+          {17, 2, 40, {15, 13}, {7, 6}, {1, 1}, {1, 2}, {1, 1}, {2, 2}, {1, 1}, with({.after = After::kBiasRelu})});
+      CheckConv({16, 4, 17, {11, 12}, {10, 11}, {2, 1}, {2, 0}, {1, 0}, {1, 1}, {1, 1}, with({})});
+      CheckConv({9, 5, 48, {40}, {33}, {3}, {6}, {5}, {1}, {1}, with({.reversal = true})});
+      CheckConv({8, 2, 20, {6, 7, 5}, {6, 6, 4}, {1, 1, 1}, {1, 0, 1}, {0, 1, 1}, {1, 1, 1}, {1, 1, 1}, with({})});
+    }
+  // More than the L2 cache has.
+  CheckConv({24, 9, 64, {60, 60}, {60, 60}, {1, 1}, {1, 0}, {0, 1}, {1, 1}, {1, 1}, {.is_gradient = true}});
+}
+
+TEST(ConvKernelTest, LongWindowsAreOfGradients) {
+  // input, kernel and result of so many images, features, output channels and taps of a square window.
+  const auto is_taken = [](int64_t images, int64_t features, int64_t channels, int64_t side, int64_t taps) {
+    const auto view = [](Dims dims) { return cpu::TensorView{dims, RowMajorStrides(dims)}; };
+    const int64_t outputs = side - taps + 1;
+    const cpu::ConvolutionProblem p{view({images, features, side, side}),
+                                    view({channels, features, taps, taps}),
+                                    view({images, channels, outputs, outputs}),
+                                    {{1, 1}, {1, 1}, {0, 0}, {0, 0}}};
+    return cpu::LongWindowConv::Takes({&p, 1}, ElementType::kF32);
+  };
+  EXPECT_TRUE(is_taken(32, 2, 32, 30, 28));
+  EXPECT_TRUE(is_taken(8, 8, 64, 230, 224));
+  EXPECT_FALSE(is_taken(3, 8, 64, 230, 224));  // of three pictures
+  EXPECT_FALSE(is_taken(2, 32, 32, 30, 3));    // an ordinary one
+  EXPECT_FALSE(is_taken(1, 8, 64, 30, 28));    // of one picture
+  EXPECT_FALSE(is_taken(32, 8, 1, 30, 28));    // of one channel
 }
 
 TEST(ConvKernelTest, Types) {

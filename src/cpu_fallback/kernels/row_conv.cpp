@@ -55,23 +55,21 @@ HWY_INLINE void AddPositions(const RowConvSums& s, int64_t feature, int64_t x) {
       hn::StoreU(s.is_fresh ? sums[f][v] : hn::Add(hn::LoadU(d, to), sums[f][v]), d, to);
   }
 }
-template <class T, int kFeatures>
-HWY_INLINE void AddFeatures(const RowConvSums& s, int64_t feature) {
-  // As many sums as hide how long an addition takes.
-  constexpr int kVectors = kFeatures == 1 ? 8 : kFeatures == 2 ? 4 : 2;
+// From position x on, as many vectors at once as are left; fewer do not hide how long an addition takes.
+template <class T, int kFeatures, int kVectors>
+HWY_INLINE void AddFeatures(const RowConvSums& s, int64_t feature, int64_t x) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
-  int64_t x = 0;
-  for (; x + kVectors * lanes <= s.sums_stride; x += kVectors * lanes)
-    AddPositions<T, kFeatures, kVectors>(s, feature, x);
-  for (; x < s.length; x += lanes) AddPositions<T, kFeatures, 1>(s, feature, x);
+  const int64_t end = (s.length + lanes - 1) / lanes * lanes;
+  for (; x + kVectors * lanes <= end; x += kVectors * lanes) AddPositions<T, kFeatures, kVectors>(s, feature, x);
+  if constexpr (kVectors > 1) AddFeatures<T, kFeatures, kVectors / 2>(s, feature, x);
 }
 template <class T>
 void AddRowConv(const RowConvSums& s) {
   int64_t f = 0;
-  for (; f + 4 <= s.features; f += 4) AddFeatures<T, 4>(s, f);
-  if (s.features - f == 3) AddFeatures<T, 3>(s, f);
-  else if (s.features - f == 2) AddFeatures<T, 2>(s, f);
-  else if (s.features - f == 1) AddFeatures<T, 1>(s, f);
+  for (; f + 4 <= s.features; f += 4) AddFeatures<T, 4, 2>(s, f, 0);
+  if (s.features - f == 3) AddFeatures<T, 3, 2>(s, f, 0);
+  else if (s.features - f == 2) AddFeatures<T, 2, 4>(s, f, 0);
+  else if (s.features - f == 1) AddFeatures<T, 1, 8>(s, f, 0);
 }
 
 template <class T>
@@ -101,6 +99,8 @@ namespace {
 constexpr int64_t kProductsInTurn = 256;
 // A copy of the input is worth it for so many products of each of its elements.
 constexpr int64_t kLeastProducts = 2;
+// Positions of rows that are one call: their sums stay in the L1 cache.
+constexpr int64_t kBlockPositions = 2048;
 
 // The longest rows of the result.
 std::size_t RowsOf(const ConvolutionProblem& p) {
@@ -157,19 +157,22 @@ RowConv::RowConv(std::span<const ConvolutionProblem> problems, ElementType type,
       problem.shifts.push_back((at - problem.phases.begin()) * problem.phase_length + t * dilation / stride);
     }
     problem.row_length = std::ssize(problem.phases) * problem.phase_length;
+    for (int64_t o = 0; o < problem.outer_taps; ++o) problem.outer_index.push_back(RowIndex(problem, p.kernel.dims, o));
+    ChooseBlock(problem);
     problem.copy = size;
     const int64_t elements = p.input.dims[0] * p.input.dims[1] * problem.input_rows * problem.row_length;
     size += RoundUp(elements * width_, 64);
     problem.packed_kernel = size;
     size += p.window.groups * KernelBytes(problem);
     problem.first_copy = copies_, problem.first_pack = packs_, problem.first_task = tasks_;
-    copies_ += p.input.dims[0] * problem.input_rows;
+    const int64_t extent = problem.block_dim < 0 ? 1 : p.input.dims[2 + At(problem.block_dim)];
+    copies_ += p.input.dims[0] * problem.input_rows / extent * problem.copy_blocks;
     packs_ += p.window.groups;
-    tasks_ += p.input.dims[0] * p.window.groups * problem.result_rows;
+    tasks_ += p.input.dims[0] * p.window.groups * problem.result_rows / problem.block_extent * problem.blocks;
     copy_nanoseconds_ += static_cast<double>(elements) / 2;
     nanoseconds_ += static_cast<double>(p.input.dims[0] * p.kernel.dims[0] * problem.result_rows * problem.length) *
                     static_cast<double>(problem.channels * problem.outer_taps * problem.taps) / 20;
-    sums_bytes_ = std::max(sums_bytes_, problem.outputs * RoundUp(problem.length, loops_.lanes) * width_);
+    sums_bytes_ = std::max(sums_bytes_, problem.outputs * SumsStride(problem, problem.block_rows) * width_);
     pointers = std::max(pointers, problem.channels * problem.outer_taps);
     problems_.push_back(std::move(problem));
   }
@@ -178,6 +181,28 @@ RowConv::RowConv(std::span<const ConvolutionProblem> problems, ElementType type,
   worker_bytes_ = sums_bytes_ + 2 * pointers_bytes_;
   workers_ = size;
   scratch_bytes_ = size + worker_bytes_ * threads;
+}
+
+// Rows lie in the copy one behind the other. Where a row of the result is one further than the one before it, in all
+// that it reads, the positions of several are those of one long row; what lies between them is computed for nothing.
+void RowConv::ChooseBlock(Problem& problem) {
+  const ConvolutionProblem& p = problem.p;
+  for (std::size_t d = 0; d < p.window.strides.size(); ++d)
+    if (d != problem.along) problem.block_dim = static_cast<int>(d);
+  if (problem.block_dim < 0) return;
+  const auto d = At(problem.block_dim);
+  problem.block_extent = p.result.dims[2 + d];
+  const bool is_even = p.window.strides[d] == 1 && problem.phases.size() == 1;
+  if (is_even) problem.block_rows = std::clamp<int64_t>(kBlockPositions / problem.row_length, 1, problem.block_extent);
+  problem.blocks = CeilDiv(problem.block_extent, problem.block_rows);
+  const int64_t extent = p.input.dims[2 + d];
+  if (problem.channels * p.window.groups == 1)
+    problem.copy_rows = std::clamp<int64_t>(kBlockPositions / problem.row_length, 1, extent);
+  problem.copy_blocks = CeilDiv(extent, problem.copy_rows);
+}
+
+int64_t RowConv::SumsStride(const Problem& problem, int64_t rows) const {
+  return (rows - 1) * problem.row_length + RoundUp(problem.length, loops_.lanes);
 }
 
 Dims RowConv::RowIndex(const Problem& problem, const Dims& dims, int64_t row) {
@@ -190,30 +215,38 @@ Dims RowConv::RowIndex(const Problem& problem, const Dims& dims, int64_t row) {
   return out;
 }
 
-// Row `number` of all channels, from [channels][rows][phases][phase_length] on.
-void RowConv::CopyRow(const Problem& problem, int64_t number, const std::byte* input, std::byte* to) const {
+// Rows of all channels, from [channels][rows][phases][phase_length] on: one, or those of a block.
+void RowConv::CopyRows(const Problem& problem, int64_t number, const std::byte* input, std::byte* to) const {
   const TensorView& view = problem.p.input;
-  const int64_t image = number / problem.input_rows, row = number % problem.input_rows, channels = view.dims[1];
+  const int64_t extent = problem.block_dim < 0 ? 1 : view.dims[2 + At(problem.block_dim)];
+  const int64_t first = number % problem.copy_blocks * problem.copy_rows, rest = number / problem.copy_blocks;
+  const int64_t outer_rows = problem.input_rows / extent, image = rest / outer_rows, channels = view.dims[1];
+  const int64_t row = rest % outer_rows * extent + first, rows = std::min(problem.copy_rows, extent - first);
   const Dims index = RowIndex(problem, view.dims, row);
   int64_t at = view.offset + image * view.strides[0];
   for (std::size_t d = 0; d < index.size(); ++d) at += index[d] * view.strides[2 + d];
   const int64_t channel_step = problem.input_rows * problem.row_length;
   to += (image * channels * channel_step + row * problem.row_length) * width_;
   const int64_t stride = problem.p.window.strides[problem.along], step = view.strides[2 + problem.along];
-  const int64_t padding = problem.p.window.padding_low[problem.along], extent = view.dims[2 + problem.along];
+  const int64_t padding = problem.p.window.padding_low[problem.along], length = view.dims[2 + problem.along];
+  // Several rows are of one channel; channels, of which there may be many, are the rows of a tile otherwise.
+  const int64_t lines = rows > 1 ? rows : channels;
+  const int64_t from_step = rows > 1 ? view.strides[2 + At(problem.block_dim)] : view.strides[1];
+  const int64_t to_step = rows > 1 ? problem.row_length : channel_step;
+  if (rows > 1) std::memset(to, 0, At(rows * problem.row_length * width_));
   for (int64_t phase : problem.phases) {
     // Element q is that of position q * stride + phase - padding.
     const int64_t begin = std::min(problem.phase_length, CeilDiv(std::max<int64_t>(padding - phase, 0), stride));
     const int64_t end =
-        std::clamp(CeilDiv(std::max<int64_t>(extent + padding - phase, 0), stride), begin, problem.phase_length);
-    for (int64_t c = 0; c < channels; ++c) {
-      std::byte* line = to + c * channel_step * width_;
+        std::clamp(CeilDiv(std::max<int64_t>(length + padding - phase, 0), stride), begin, problem.phase_length);
+    for (int64_t l = 0; l < lines && rows == 1; ++l) {
+      std::byte* line = to + l * to_step * width_;
       std::memset(line, 0, static_cast<std::size_t>(begin * width_));
       std::memset(line + end * width_, 0, static_cast<std::size_t>((problem.phase_length - end) * width_));
     }
     if (begin < end)
-      MoveTile(width_, input + (at + (begin * stride + phase - padding) * step) * width_,
-               {view.strides[1], stride * step}, to + begin * width_, {channel_step, 1}, channels, end - begin);
+      MoveTile(width_, input + (at + (begin * stride + phase - padding) * step) * width_, {from_step, stride * step},
+               to + begin * width_, {to_step, 1}, lines, end - begin);
     to += problem.phase_length * width_;
   }
 }
@@ -223,7 +256,7 @@ void RowConv::PackKernel(const Problem& problem, int64_t group, const std::byte*
   const TensorView& view = problem.p.kernel;
   for (int64_t c = 0; c < problem.channels; ++c)
     for (int64_t o = 0; o < problem.outer_taps; ++o) {
-      const Dims index = RowIndex(problem, view.dims, o);
+      const Dims& index = problem.outer_index[At(o)];
       int64_t at = view.offset + group * problem.outputs * view.strides[0] + c * view.strides[1];
       for (std::size_t d = 0; d < index.size(); ++d) at += index[d] * view.strides[2 + d];
       MoveTile(width_, kernel + at * width_, {view.strides[2 + problem.along], view.strides[0]}, to,
@@ -232,19 +265,31 @@ void RowConv::PackKernel(const Problem& problem, int64_t group, const std::byte*
     }
 }
 
-void RowConv::RunTask(const Problem& problem, int64_t task, const std::byte* scratch, std::byte* result,
-                      std::byte* memory) const {
+// The rows from `index` on, of at most `rows`, that have the same taps inside the input.
+int64_t RowConv::RowsWithSameTaps(const Problem& problem, const Dims& index, int64_t rows) {
+  if (rows == 1) return 1;
   const ConvolutionProblem& p = problem.p;
-  const int64_t row = task % problem.result_rows, group = task / problem.result_rows % p.window.groups,
-                image = task / problem.result_rows / p.window.groups;
-  const Dims index = RowIndex(problem, p.result.dims, row);
+  const auto d = At(problem.block_dim);
+  const int64_t from = index[d];
+  int64_t end = from + rows;
+  for (int64_t tap = 0; tap < p.kernel.dims[2 + d]; ++tap) {
+    const int64_t first = p.window.padding_low[d] - tap * p.window.dilations[d];
+    for (int64_t border : {first, first + p.input.dims[2 + d]})
+      if (border > from) end = std::min(end, border);
+  }
+  return end - from;
+}
+
+void RowConv::RunRows(const Problem& problem, const Dims& index, int64_t rows_count, int64_t image, int64_t group,
+                      const std::byte* scratch, std::byte* result, std::byte* memory) const {
+  const ConvolutionProblem& p = problem.p;
   const auto** rows = reinterpret_cast<const std::byte**>(memory + sums_bytes_);
   const auto** weights = reinterpret_cast<const std::byte**>(memory + sums_bytes_ + pointers_bytes_);
   const std::byte* kernel = scratch + problem.packed_kernel + group * KernelBytes(problem);
   const std::byte* copy = scratch + problem.copy;
   std::size_t found = 0;
   for (int64_t o = 0; o < problem.outer_taps; ++o) {
-    const Dims tap = RowIndex(problem, p.kernel.dims, o);
+    const Dims& tap = problem.outer_index[At(o)];
     int64_t input_row = 0;
     bool inside = true;
     for (std::size_t d = 0; d < tap.size(); ++d) {
@@ -259,8 +304,9 @@ void RowConv::RunTask(const Problem& problem, int64_t task, const std::byte* scr
       weights[found++] = kernel + (c * problem.outer_taps + o) * problem.taps * problem.outputs * width_;
     }
   }
-  RowConvSums sums{.shifts = problem.shifts, .features = problem.outputs, .length = problem.length};
-  sums.sums = memory, sums.sums_stride = RoundUp(problem.length, loops_.lanes), sums.is_fresh = true;
+  RowConvSums sums{.shifts = problem.shifts, .features = problem.outputs};
+  sums.length = (rows_count - 1) * problem.row_length + problem.length;
+  sums.sums = memory, sums.sums_stride = SumsStride(problem, rows_count), sums.is_fresh = true;
   const auto together = static_cast<std::size_t>(std::max<int64_t>(1, kProductsInTurn / problem.taps));
   std::size_t done = 0;
   do {
@@ -273,8 +319,32 @@ void RowConv::RunTask(const Problem& problem, int64_t task, const std::byte* scr
   } while (done < found);
   int64_t at = p.result.offset + image * p.result.strides[0] + group * problem.outputs * p.result.strides[1];
   for (std::size_t d = 0; d < index.size(); ++d) at += index[d] * p.result.strides[2 + d];
-  MoveTile(width_, memory, {sums.sums_stride, 1}, result + at * width_,
-           {p.result.strides[1], p.result.strides[2 + problem.along]}, problem.outputs, problem.length);
+  const int64_t step = p.result.strides[2 + problem.along];
+  if (rows_count == 1) {
+    MoveTile(width_, memory, {sums.sums_stride, 1}, result + at * width_, {p.result.strides[1], step}, problem.outputs,
+             problem.length);
+    return;
+  }
+  for (int64_t f = 0; f < problem.outputs; ++f)
+    MoveTile(width_, memory + f * sums.sums_stride * width_, {problem.row_length, 1},
+             result + (at + f * p.result.strides[1]) * width_, {p.result.strides[2 + At(problem.block_dim)], step},
+             rows_count, problem.length);
+}
+
+void RowConv::RunTask(const Problem& problem, int64_t task, const std::byte* scratch, std::byte* result,
+                      std::byte* memory) const {
+  const ConvolutionProblem& p = problem.p;
+  const int64_t first = task % problem.blocks * problem.block_rows, rest = task / problem.blocks;
+  const int64_t outer_rows = problem.result_rows / problem.block_extent, image_group = rest / outer_rows;
+  // The block's dimension is the innermost of those of rows.
+  Dims index = RowIndex(problem, p.result.dims, rest % outer_rows * problem.block_extent + first);
+  int64_t left = std::min(problem.block_rows, problem.block_extent - first);
+  while (left > 0) {
+    const int64_t now = RowsWithSameTaps(problem, index, left);
+    RunRows(problem, index, now, image_group / p.window.groups, image_group % p.window.groups, scratch, result, memory);
+    left -= now;
+    if (left > 0) index[At(problem.block_dim)] += now;
+  }
 }
 
 void RowConv::Run(const std::byte* input, const std::byte* kernel, std::byte* result, ThreadPool& pool,
@@ -293,7 +363,7 @@ void RowConv::Run(const std::byte* input, const std::byte* kernel, std::byte* re
   pool.ParallelParts(copies_, copy_nanoseconds_, [&](int64_t begin, int64_t end, int) {
     for (int64_t n = begin; n < end && !IsInterrupted(); ++n) {
       const Problem& problem = problem_of(n, &Problem::first_copy);
-      CopyRow(problem, n - problem.first_copy, input, scratch + problem.copy);
+      CopyRows(problem, n - problem.first_copy, input, scratch + problem.copy);
     }
   });
   pool.ParallelParts(tasks_, nanoseconds_, [&](int64_t begin, int64_t end, int worker) {

@@ -17,7 +17,7 @@ struct RowConvSums {
   std::span<const int64_t> shifts;  // elements
   int64_t features = 1, length = 1;
   std::byte* sums = nullptr;
-  int64_t sums_stride = 0;  // elements; whole vectors
+  int64_t sums_stride = 0;  // elements, of whole vectors, from one feature to the next
   bool is_fresh = false;    // nothing was there
 };
 struct RowConvLoops {
@@ -42,13 +42,23 @@ class RowConv {
     // Positions that a step lies apart are rows of their own, of zeros where the padding is.
     std::vector<int64_t> phases = {}, shifts = {};
     int64_t phase_length = 0, row_length = 0, input_rows = 1, result_rows = 1, outer_taps = 1;
-    int64_t copy = 0, packed_kernel = 0;  // bytes into the scratch
+    std::vector<Dims> outer_index = {};  // of each outer tap
+    // Rows that follow each other along a dimension, of which a task has so many.
+    int block_dim = -1;
+    int64_t block_extent = 1, block_rows = 1, blocks = 1;
+    int64_t copy_rows = 1, copy_blocks = 1;  // the same of the input
+    int64_t copy = 0, packed_kernel = 0;     // bytes into the scratch
     int64_t first_copy = 0, first_pack = 0, first_task = 0;
   };
   // The index of row `row` of an array in its spatial dimensions but that of the rows, which is 0.
   static Dims RowIndex(const Problem& problem, const Dims& dims, int64_t row);
-  void CopyRow(const Problem& problem, int64_t number, const std::byte* input, std::byte* to) const;
+  void CopyRows(const Problem& problem, int64_t number, const std::byte* input, std::byte* to) const;
   void PackKernel(const Problem& problem, int64_t group, const std::byte* kernel, std::byte* to) const;
+  static void ChooseBlock(Problem& problem);
+  int64_t SumsStride(const Problem& problem, int64_t rows) const;
+  static int64_t RowsWithSameTaps(const Problem& problem, const Dims& index, int64_t rows);
+  void RunRows(const Problem& problem, const Dims& index, int64_t rows_count, int64_t image, int64_t group,
+               const std::byte* scratch, std::byte* result, std::byte* memory) const;
   void RunTask(const Problem& problem, int64_t task, const std::byte* scratch, std::byte* result,
                std::byte* memory) const;
   int64_t KernelBytes(const Problem& problem) const;
