@@ -25,9 +25,20 @@ class RowGather {
 
  private:
   void FindWindow(const plan::ElementProgram& program, int column, plan::NodeId inside, int& row);
+  void FindTargets(const plan::ElementProgram& program);
+  template <class Use>
+  static void WithCopy(std::size_t bytes, Use use);
+  void CopyEvenly(const std::byte* memory, const TileGrid::Tile& tile, std::span<std::byte* const> buffers) const;
   void CopyRows(const std::byte* memory, int64_t n, std::span<std::byte* const> buffers) const;
 
-  BlockProgram places_;  // results: where a row comes from, where it goes, and with fill_: whether it comes from there
+  // Results: where a row comes from; without targets_ where it goes, and with fill_ whether it comes from there.
+  BlockProgram places_;
+  struct Targets {
+    int64_t offset = 0;
+    Dims strides;  // one a dimension
+  };
+  std::optional<Targets> targets_;  // in elements
+  TileShape tile_;
   TileGrid grid_;
   int from_ = 0, to_ = 0;  // buffers
   int width_ = 1;
