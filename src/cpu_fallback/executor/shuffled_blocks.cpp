@@ -2,10 +2,10 @@
 #include "cpu_fallback/executor/shuffled_blocks.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstdlib>
 #include <map>
+#include <optional>
 
 #include "base/interruption.h"
 
@@ -21,7 +21,7 @@ constexpr int64_t kMostBlock = 4096, kLeastBlock = 64;
 constexpr int64_t kMostSpread = 4, kShuffledLine = 64, kMostReach = int64_t{1} << 30;
 constexpr int64_t kLongRow = 16;
 // Windows for 16 bytes; where each has one word, matrices of whole vectors are better off as tiles.
-constexpr std::size_t kMostWindows = 16, kTileWindows = 4;
+constexpr int64_t kMostWindows = 16, kTileWindows = 4;
 constexpr int64_t kTileSide = 8;
 
 // Where each byte of a block comes from, from the block's lowest byte on.
@@ -54,24 +54,68 @@ int64_t BytesOfLines(const Sources& sources) {
 
 struct Window {
   int64_t begin = 0;
-  std::array<uint8_t, kShuffledBytes> shuffle{};
+  std::vector<uint32_t> shuffle;  // by what is written: the byte or word of the window; kNoWord: of another one
 };
-// The windows that 16 bytes come from, all of them within the block.
-std::vector<Window> WindowsOf(const Sources& sources, int64_t at) {
+// The windows that a vector at `at` comes from, all of them within the block. unit: of what moves.
+std::vector<Window> WindowsOf(const Sources& sources, int64_t at, int64_t bytes, int64_t unit) {
   std::map<int64_t, std::vector<int64_t>> wanted;  // by source
-  for (int64_t b = 0; b < kShuffledBytes; ++b) wanted[sources.of[static_cast<std::size_t>(at + b)]].push_back(b);
+  for (int64_t b = 0; b < bytes; b += unit) wanted[sources.of[static_cast<std::size_t>(at + b)]].push_back(b / unit);
   std::vector<Window> out;
   int64_t end = -1;
-  for (const auto& [source, bytes] : wanted) {
+  for (const auto& [source, places] : wanted) {
     if (source >= end) {
       Window& window = out.emplace_back();
-      window.begin = std::min(source, sources.span - kShuffledBytes);
-      window.shuffle.fill(0x80);
-      end = window.begin + kShuffledBytes;
+      window.begin = std::min(source, sources.span - bytes);
+      window.shuffle.assign(static_cast<std::size_t>(bytes / unit), kNoWord);
+      end = window.begin + bytes;
     }
-    for (int64_t b : bytes)
-      out.back().shuffle[static_cast<std::size_t>(b)] = static_cast<uint8_t>(source - out.back().begin);
+    for (int64_t p : places)
+      out.back().shuffle[static_cast<std::size_t>(p)] = static_cast<uint32_t>((source - out.back().begin) / unit);
   }
+  return out;
+}
+
+// A table of vectors of `bytes`, of which the last may overlap with the one before.
+ByteShuffles TableOf(const Sources& sources, int64_t bytes, int64_t unit) {
+  ByteShuffles out;
+  const auto size = static_cast<int64_t>(sources.of.size());
+  std::vector<std::vector<Window>> chunks;
+  std::size_t windows = 1;
+  for (int64_t at = 0; at < size; at += bytes) {
+    const int64_t place = std::min(at, size - bytes);
+    chunks.push_back(WindowsOf(sources, place, bytes, unit));
+    windows = std::max(windows, chunks.back().size());
+    out.to.push_back(static_cast<int32_t>(place));
+  }
+  for (std::vector<Window>& chunk : chunks) {
+    Window none = chunk.back();
+    std::ranges::fill(none.shuffle, kNoWord);
+    chunk.resize(windows, none);
+    for (const Window& w : chunk) {
+      out.from.push_back(static_cast<int32_t>(w.begin));
+      for (uint32_t n : w.shuffle) {
+        if (unit > 1) out.words.push_back(n);
+        else out.shuffle.push_back(n == kNoWord ? 0x80 : static_cast<uint8_t>(n));
+      }
+    }
+  }
+  out.windows = static_cast<int64_t>(windows);
+  return out;
+}
+
+// The same in words, where all moves in words; nothing where bytes are as fast.
+std::optional<ByteShuffles> TableOfWords(const Sources& sources, const ByteShuffles& table) {
+  constexpr int64_t kWord = 4;
+  const int64_t bytes = ShuffledWords() * kWord;
+  if (bytes == 0 || static_cast<int64_t>(sources.of.size()) < bytes || sources.span < bytes) return std::nullopt;
+  for (std::size_t b = 0; b < sources.of.size(); ++b) {
+    const std::size_t in_word = b % kWord;
+    const int64_t word = sources.of[b - in_word];
+    if (word % kWord != 0 || sources.of[b] != word + static_cast<int64_t>(in_word)) return std::nullopt;
+  }
+  ByteShuffles out = TableOf(sources, bytes, kWord);
+  // A window of words takes a third longer than one of bytes.
+  if (out.windows * kShuffledBytes * 4 > table.windows * bytes * 3) return std::nullopt;
   return out;
 }
 
@@ -103,31 +147,15 @@ bool ShuffledBlocks::MakeOne(const MoveLevels& moves, std::span<const MoveLevel>
   const auto size = static_cast<int64_t>(sources.of.size());
   if (sources.span < kShuffledBytes || sources.span > kMostReach || BytesOfLines(sources) > kMostSpread * size)
     return false;
-  std::vector<std::vector<Window>> chunks;
-  std::size_t windows = 1;
   ShuffledBlocks out;
-  // The last 16 bytes may overlap with those before.
-  for (int64_t at = 0; at < size; at += kShuffledBytes) {
-    const int64_t place = std::min(at, size - kShuffledBytes);
-    chunks.push_back(WindowsOf(sources, place));
-    windows = std::max(windows, chunks.back().size());
-    out.table_.to.push_back(static_cast<int32_t>(place));
-  }
+  out.table_ = TableOf(sources, kShuffledBytes, 1);
+  const int64_t windows = out.table_.windows;
   if (windows > kMostWindows) return false;
   if (windows >= kTileWindows && IsTile(moves)) return false;
   // Of planes that lie far apart, transposes of 2, 4, 8 or 16 at once are faster.
   if (sources.span > kMostSpread * size && std::has_single_bit(static_cast<uint64_t>(block.front().extent)))
     return false;
-  for (std::vector<Window>& chunk : chunks) {
-    Window none = chunk.back();
-    none.shuffle.fill(0x80);
-    chunk.resize(windows, none);
-    for (const Window& w : chunk) {
-      out.table_.from.push_back(static_cast<int32_t>(w.begin));
-      out.table_.shuffle.insert(out.table_.shuffle.end(), w.shuffle.begin(), w.shuffle.end());
-    }
-  }
-  out.table_.windows = static_cast<int64_t>(windows);
+  if (std::optional<ByteShuffles> words = TableOfWords(sources, out.table_)) out.table_ = std::move(*words);
   out.from_buffer_ = moves.from_buffer, out.to_buffer_ = moves.to_buffer;
   const MoveLevel& cut = block.back();
   out.from_offset_ = moves.from_offset + sources.lowest + first * cut.from;
