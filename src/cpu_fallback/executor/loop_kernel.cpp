@@ -80,14 +80,20 @@ Result<BlockProgram> CompileTiled(const ElementProgram& program, int64_t runs, T
   const int64_t shared = std::min(elements / 16 / 64 * 64, kNativeTile);
   const int64_t large = std::max(shared, std::min(RoundUp(elements, 64), kLeastNativeTile));
   if (native::HasNativeCode() && large > usual) {
-    tile = ChooseTile(program, {.max_elements = large, .few_columns = large / 2});
-    KRAFLA_ASSIGN(
-        BlockProgram native,
-        BlockProgram::Compile(program, {.tile = tile, .memory_is_constant = true, .elements = elements, .runs = runs}));
-    if (native.native_count() > 0 && native.frame_bytes() <= kNativeRegisters) {
-      // A kernel of one tile, which a loop may have as an instruction, has no planes.
-      if (native.TakesPlanes() && TileGrid(program.space.dims(), tile).count() > 1) AddPlanes(program, large, tile);
-      return native;
+    // Arrays that native code has of a tile, such as what short rows repeat, stay in the cache of smaller ones.
+    for (int64_t most = large; most > usual;) {
+      tile = ChooseTile(program, {.max_elements = most, .few_columns = most / 2});
+      KRAFLA_ASSIGN(BlockProgram native,
+                    BlockProgram::Compile(
+                        program, {.tile = tile, .memory_is_constant = true, .elements = elements, .runs = runs}));
+      if (native.native_count() == 0) break;
+      if (native.frame_bytes() <= kNativeRegisters) {
+        // A kernel of one tile, which a loop may have as an instruction, has no planes.
+        if (native.TakesPlanes() && TileGrid(program.space.dims(), tile).count() > 1) AddPlanes(program, most, tile);
+        return native;
+      }
+      if (most < large) break;
+      most = most * kNativeRegisters / native.frame_bytes() / 64 * 64;
     }
   }
   int64_t widest = 1;

@@ -8,6 +8,9 @@
 //   low       where the window begins, in bytes behind the first lane's row
 #ifdef KRAFLA_HAVE_JIT
 
+#include <bit>
+#include <span>
+
 #include "cpu_fallback/native/x86_avx512.h"
 
 namespace krafla::cpu::native {
@@ -41,6 +44,14 @@ std::vector<std::byte> RecordsOf(const LaneStream& s, int lanes) {
   return out;
 }
 
+// Whether vectors begin with a row's first element: they have eight lanes or more, whole powers of two.
+bool BeginsRows(int columns) { return std::has_single_bit(static_cast<unsigned>(columns)) && columns <= 8; }
+int32_t LowBytes(std::span<const std::byte> record) {
+  int32_t low;
+  std::memcpy(&low, record.data() + kLowAt, sizeof(low));
+  return low;
+}
+
 }  // namespace
 
 asmjit::Label Avx512Emitter::RowTableOf(const LaneStream& stream, int lanes) {
@@ -64,6 +75,11 @@ const Avx512Emitter::RowPlace& Avx512Emitter::RowPlaceOf(int columns, int lane) 
   for (const RowPlace& p : row_places_)
     if (p.columns == columns && p.lane == lane) return p;
   const x86::Gp at = cc_.newInt64(), row = cc_.newInt64(), before = cc_.newInt64(), record = cc_.newInt64();
+  if (BeginsRows(columns)) {
+    cc_.lea(row, x86::ptr(index_, lane));
+    cc_.shr(row, std::countr_zero(static_cast<unsigned>(columns)));
+    return row_places_.emplace_back(columns, lane, row, x86::Gp());
+  }
   cc_.lea(at, x86::ptr(index_, lane));
   cc_.imul(row, at, static_cast<int32_t>(((int64_t{1} << kQuotientShift) + columns - 1) / columns));
   cc_.shr(row, kQuotientShift);
@@ -77,12 +93,17 @@ const Avx512Emitter::RowPlace& Avx512Emitter::RowPlaceOf(int columns, int lane) 
 x86::Vec Avx512Emitter::LoadShortRows(const LaneStream& stream, const x86::Gp& base, int lane, int lanes) {
   const int width = stream.width, each = LanesOfShortRows(width), bytes = each * width;
   const RowPlace& place = RowPlaceOf(stream.columns, lane);
-  const x86::Gp record = cc_.newIntPtr(), from = cc_.newIntPtr(), low = cc_.newInt64();
+  const x86::Gp record = cc_.newIntPtr(), from = cc_.newIntPtr();
   cc_.lea(record, x86::ptr(RowTableOf(stream, lanes)));
-  cc_.add(record, place.record);
   cc_.imul(from, place.row, stream.row_stride * width);
-  cc_.movsxd(low, x86::dword_ptr(record, kLowAt));
-  cc_.add(from, low);
+  if (place.record.isValid()) {
+    const x86::Gp low = cc_.newInt64();
+    cc_.add(record, place.record);
+    cc_.movsxd(low, x86::dword_ptr(record, kLowAt));
+    cc_.add(from, low);
+  } else if (const int32_t low = LowBytes(RecordsOf(stream, lanes)); low != 0) {
+    cc_.add(from, low);
+  }
   cc_.add(from, base);
   const x86::KReg k = cc_.newKq();
   if (is_tail_) {
