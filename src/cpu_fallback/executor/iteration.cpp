@@ -309,7 +309,8 @@ TileGrid::TileGrid(std::span<const int64_t> dims, const TileShape& tile) : shape
   auto add = [&](int d, int64_t step) {
     order_.push_back(d);
     steps_.push_back(step);
-    count_ *= CeilDiv(dims_[static_cast<std::size_t>(d)], step);
+    parts_.push_back(CeilDiv(dims_[static_cast<std::size_t>(d)], step));
+    count_ *= parts_.back();
   };
   for (int d = 0; d < static_cast<int>(dims.size()); ++d)
     if (d != tile.row_dim && d != tile.column_dim && d != tile.plane_dim) add(d, 1);
@@ -338,9 +339,10 @@ void TileGrid::Seek(int64_t index, Tile& tile) const {
   tile.rows = tile.columns = tile.planes = 1;
   for (std::size_t i = order_.size(); i-- > 0;) {
     const auto d = static_cast<std::size_t>(order_[i]);
-    const int64_t parts = CeilDiv(dims_[d], steps_[i]);
-    tile.origin[d] = index % parts * steps_[i];
-    index /= parts;
+    // Most grids of few tiles have one in most dimensions.
+    const int64_t rest = index == 0 || parts_[i] == 1 ? 0 : index % parts_[i];
+    tile.origin[d] = rest * steps_[i];
+    if (index != 0 && parts_[i] != 1) index /= parts_[i];
   }
   Measure(tile);
 }

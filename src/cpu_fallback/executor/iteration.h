@@ -64,7 +64,7 @@ class TileGrid {
   TileShape shape_;
   Dims dims_;
   std::vector<int> order_;  // dimensions from outermost to innermost
-  Dims steps_;              // of each dimension of order_
+  Dims steps_, parts_;      // of each dimension of order_: of a tile, and how many tiles
   int64_t count_ = 0;
 };
 

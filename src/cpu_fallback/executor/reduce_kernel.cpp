@@ -10,6 +10,7 @@
 #include "base/interruption.h"
 #include "cpu_fallback/executor/long_sum.h"
 #include "cpu_fallback/executor/reduce_run.h"
+#include "cpu_fallback/kernels/long_sums.h"
 #include "cpu_fallback/kernels/move.h"
 #include "cpu_fallback/kernels/reduce_ops.h"
 

@@ -158,22 +158,28 @@ HWY_INLINE bool ExtremaOfFourRows(const T* a, std::size_t n, T* to) {
   for (; i + lanes <= n; i += lanes) add(i);
   // The last ones together with some that were looked at already.
   if (i < n) add(n - lanes);
-  hn::Vec<decltype(d)> largest[4];
-  hn::Vec<decltype(du)> largest_unsigned[4];
+  // What tells that there is no NaN is looked at for all rows together.
+  auto all = bounds[0];
   KRAFLA_UNROLL(4)
-  for (std::size_t r = 0; r < 4; ++r) largest[r] = bounds[r].largest, largest_unsigned[r] = bounds[r].largest_unsigned;
-  T most[4];
-  Unsigned most_unsigned[4];
-  FoldFour<MaxOp<T>>(d, largest, most);
-  FoldFour<MaxOp<Unsigned>>(du, largest_unsigned, most_unsigned);
-  bool are_told = true;
+  for (std::size_t r = 1; r < 4; ++r) all.Add(d, bounds[r]);
+  bool are_told = all.HaveNoNan(d);
   T extrema[4];
-  for (std::size_t r = 0; r < 4; ++r) {
-    const T both = std::max(most[r], to[r]);
-    const Unsigned both_unsigned = std::max(most_unsigned[r], static_cast<Unsigned>(to[r]));
-    extrema[r] = F::kIsMaximum ? both : static_cast<T>(both_unsigned);
-    are_told = are_told && F::HasNoNan(both, both_unsigned) && F::IsTold(extrema[r]);
+  if constexpr (F::kIsMaximum) {
+    hn::Vec<decltype(d)> largest[4];
+    KRAFLA_UNROLL(4)
+    for (std::size_t r = 0; r < 4; ++r) largest[r] = bounds[r].largest;
+    FoldFour<MaxOp<T>>(d, largest, extrema);
+    for (std::size_t r = 0; r < 4; ++r) extrema[r] = std::max(extrema[r], to[r]);
+  } else {
+    hn::Vec<decltype(du)> largest[4];
+    KRAFLA_UNROLL(4)
+    for (std::size_t r = 0; r < 4; ++r) largest[r] = bounds[r].largest_unsigned;
+    Unsigned most[4];
+    FoldFour<MaxOp<Unsigned>>(du, largest, most);
+    for (std::size_t r = 0; r < 4; ++r) extrema[r] = static_cast<T>(std::max(most[r], static_cast<Unsigned>(to[r])));
   }
+  for (std::size_t r = 0; r < 4; ++r)
+    are_told = are_told && F::HasNoNan(to[r], static_cast<Unsigned>(to[r])) && F::IsTold(extrema[r]);
   if (are_told) std::copy_n(extrema, 4, to);
   return are_told;
 }

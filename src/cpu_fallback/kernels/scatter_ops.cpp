@@ -177,8 +177,10 @@ void ScatterLoop(std::byte* out_bytes, const int64_t* starts, const std::byte* u
     to = S::Narrow(CombineTwo<kOp, typename S::Computed>(S::Widen(to), S::Widen(value)));
   };
   if (w.run == 1) {
-    for (int64_t i = 0; i < w.count; ++i)
-      if (starts[i] != kOutside) combine(out[starts[i]], from[i * w.stride]);
+    // A byte that is stored might be one of these, as far as the compiler knows.
+    const int64_t count = w.count, stride = w.stride;
+    for (int64_t i = 0; i < count; ++i)
+      if (const int64_t start = starts[i]; start != kOutside) combine(out[start], from[i * stride]);
     return;
   }
   if constexpr (std::is_same_v<Stored, typename S::Computed>) {
@@ -228,8 +230,9 @@ void ReplaceLoop(std::byte* out_bytes, const int64_t* starts, const std::byte* u
   T* out = reinterpret_cast<T*>(out_bytes);
   const T* from = reinterpret_cast<const T*>(updates);
   if (w.run > 1) return RowsOfAnyLength<ReplaceRows>(out, starts, from, w);
-  for (int64_t i = 0; i < w.count; ++i)
-    if (starts[i] != kOutside) out[starts[i]] = from[i * w.stride];
+  const int64_t count = w.count, stride = w.stride;
+  for (int64_t i = 0; i < count; ++i)
+    if (const int64_t start = starts[i]; start != kOutside) out[start] = from[i * stride];
 }
 
 // complex_formulas::Multiply, of as many numbers as half the lanes.
