@@ -198,11 +198,12 @@ TEST(OrderKernelTest, Scans) {
       }
 }
 
-// Rows of a table, or single elements, or windows in the middle, or whole columns, or parts of such.
+// Rows of a table, or single elements, or windows in the middle, or whole columns, or parts of such, or elements whose
+// index is their place.
 TEST(OrderKernelTest, Scatters) {
   using enum ElementType;
-  enum class Shape { kRows, kElements, kWindows, kColumns, kParts };
-  for (Shape shape : {Shape::kRows, Shape::kElements, Shape::kWindows, Shape::kColumns, Shape::kParts})
+  enum class Shape { kRows, kElements, kWindows, kColumns, kParts, kPlaces };
+  for (Shape shape : {Shape::kRows, Shape::kElements, Shape::kWindows, Shape::kColumns, Shape::kParts, Shape::kPlaces})
     for (ElementType type : {kF32, kS8, kBF16, kF64, kU8, kU16, kS32, kF16})
       for (std::optional<Opcode> op :
            {std::optional<Opcode>(), std::optional(Opcode::kAdd), std::optional(Opcode::kMultiply),
@@ -225,6 +226,11 @@ TEST(OrderKernelTest, Scatters) {
             s.attributes.scatter_dims_to_operand_dims = {1, 0};
             s.indices_dims = {n, 2}, s.updates_dims = {n};
             window = {1, 1};
+          } else if (shape == Shape::kPlaces) {
+            s.attributes.inserted_window_dims = {0, 1};
+            s.attributes.scatter_dims_to_operand_dims = {1};
+            s.indices_dims = {n, 1}, s.updates_dims = {n};
+            window = {1, 1};
           } else if (shape == Shape::kColumns) {
             s.attributes.update_window_dims = {0}, s.attributes.inserted_window_dims = {1};
             s.attributes.scatter_dims_to_operand_dims = {1};
@@ -244,7 +250,8 @@ TEST(OrderKernelTest, Scatters) {
           }
           s.attributes.index_vector_dim = 1;
           const int64_t components = s.indices_dims[1], updates = Product(s.updates_dims);
-          s.indices_binding = 0, s.indices_type = kS64;
+          const bool is_place = shape == Shape::kPlaces;
+          s.indices_binding = 0, s.indices_type = is_place ? kS32 : kS64;
           s.updates = {1}, s.outputs = {2}, s.types = {type};
           s.combiner.hlo_type = type;
           ProgramBuilder b({});
@@ -279,11 +286,11 @@ TEST(OrderKernelTest, Scatters) {
             if (at[0] < 0 || at[1] < 0 || at[0] + window[0] > rows || at[1] + window[1] > columns) continue;
             for (int64_t y = 0; y < window[0]; ++y)
               for (int64_t x = 0; x < window[1]; ++x) {
-                const int64_t u = shape == Shape::kRows       ? i * columns + x
-                                  : shape == Shape::kElements ? i
-                                  : shape == Shape::kColumns  ? y * n + i
-                                  : shape == Shape::kParts    ? i * 5 + y
-                                                              : (y * n + i) * 4 + x;
+                const int64_t u = shape == Shape::kRows                   ? i * columns + x
+                                  : shape == Shape::kElements || is_place ? i
+                                  : shape == Shape::kColumns              ? y * n + i
+                                  : shape == Shape::kParts                ? i * 5 + y
+                                                                          : (y * n + i) * 4 + x;
                 const int64_t to = (at[0] + y) * columns + at[1] + x;
                 const uint64_t result =
                     combine.RunPoint({}, std::vector<uint64_t>{reference::ReadElement(type, want.data(), to),
@@ -292,10 +299,13 @@ TEST(OrderKernelTest, Scatters) {
               }
           }
           plan::KernelPlan plan;
-          plan.bindings = {
-              {kS64, n * components, true, false}, {type, updates, true, false}, {type, rows * columns, true, true}};
+          const std::vector<int32_t> places(indices.begin(), indices.end());
+          plan.bindings = {{is_place ? kS32 : kS64, n * components, true, false},
+                           {type, updates, true, false},
+                           {type, rows * columns, true, true}};
           plan.body = std::move(s);
-          std::byte* pointers[] = {reinterpret_cast<std::byte*>(indices.data()), up.data(), got.data()};
+          const void* given = is_place ? static_cast<const void*>(places.data()) : indices.data();
+          std::byte* pointers[] = {static_cast<std::byte*>(const_cast<void*>(given)), up.data(), got.data()};
           RunKernel(plan, pointers);
           ExpectSame(type, got, want, "scatter");
         }

@@ -59,8 +59,9 @@ class ScatterRun final : public CpuKernel {
   FindStartsFn find_starts_ = nullptr;
   ScatterElementsFn rows_ = nullptr;  // of windows whose runs are dense, combined by one plain op
   ScatterElementsFn columns_ =
-      nullptr;          // of runs that no index moves along, so that windows meet in the same element only
-  bool keeps_ = false;  // the combiner gives what is there
+      nullptr;  // of runs that no index moves along, so that windows meet in the same element only
+  ScatterIndexedFn places_ = nullptr;  // of single elements whose index is their place
+  bool keeps_ = false;                 // the combiner gives what is there
   bool prefetches_ = false;
   BlockProgram combiner_;
   std::vector<ConvertFn> widen_, narrow_;
@@ -164,12 +165,17 @@ void ScatterRun::ChooseRows(const plan::ScatterKernel& body) {
     return c.stride >= run_operand_stride_ && c.stride < run_operand_stride_ * run_;
   });
   if (!is_dense && (!window_.empty() || !is_fixed)) return;
-  ScatterElementsFn& combine = is_dense ? rows_ : columns_;
+  ScatterLoops loops;
   switch (simple->kind) {
-    case SimpleCombiner::Kind::kReplace: combine = FindScatterReplace(body.types[0]); break;
-    case SimpleCombiner::Kind::kOp: combine = FindScatterElements(simple->opcode, body.types[0]); break;
+    case SimpleCombiner::Kind::kReplace: loops = FindScatterReplace(body.types[0]); break;
+    case SimpleCombiner::Kind::kOp: loops = FindScatterElements(simple->opcode, body.types[0]); break;
     case SimpleCombiner::Kind::kKeep: keeps_ = true; break;
   }
+  (is_dense ? rows_ : columns_) = loops.starts;
+  // Where an element lies is its index.
+  if (is_dense && run_ == 1 && window_.empty() && components_.size() == 1 && components_[0].stride == 1 &&
+      row_operand_stride_ == 0 && body.indices_type == ElementType::kS32)
+    places_ = loops.indices;
 }
 
 KernelResult ScatterRun::Make(const plan::ScatterKernel& body) {
@@ -365,6 +371,13 @@ Result<> ScatterRun::Run(std::span<std::byte* const> bindings, ThreadPool&, std:
       update += batch[d] * batch_update_strides_[d];
     }
     for (const auto& [position, stride] : batching_) to += batch[position] * stride;
+    if (places_ != nullptr) {
+      const int width = StorageBytes(body_.types[0]);
+      places_(bindings[At(body_.outputs[0])] + to * width,
+              {indices + index_at * index_width, row_index_stride_, components_[0].last},
+              bindings[At(body_.updates[0])] + update * width, {.count = row_, .stride = row_update_stride_});
+      continue;
+    }
     for (int64_t begin = 0; begin < row_; begin += kStarts) {
       const int64_t n = std::min(kStarts, row_ - begin);
       const int64_t base = to + begin * row_operand_stride_;

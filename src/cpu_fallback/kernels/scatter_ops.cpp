@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu_fallback/kernels/scatter_ops.h"
 
+#include <algorithm>
 #include <bit>
+#include <limits>
 #include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
@@ -69,10 +71,12 @@ template <Opcode kOp, class T>
 HWY_INLINE T CombineTwo(T x, T y) {
   if constexpr (std::is_floating_point_v<T>) {
     const hn::CappedTag<T, 1> d;
-    // Nearly always one is larger; then there are no NaNs and no zeros of two signs to look for.
+    // Nearly always one is larger; then there are no NaNs and no zeros of two signs to look for. Which one it is no
+    // processor foresees: that is a selection.
     if constexpr (kOp == Opcode::kMaximum || kOp == Opcode::kMinimum) {
-      if (x < y || y < x) [[likely]]
-        return (x < y) == (kOp == Opcode::kMaximum) ? y : x;
+      const T one = kOp == Opcode::kMaximum ? (y > x ? y : x) : (y < x ? y : x);
+      if (__builtin_islessgreater(x, y)) [[likely]]
+        return one;
     }
     if constexpr (kOp == Opcode::kAdd) return x + y;
     if constexpr (kOp == Opcode::kMultiply) return x * y;
@@ -166,6 +170,35 @@ void RowsOfAnyLength(T* out, const int64_t* starts, const T* from, const Scatter
     case 16: return RowsLoop<F, 16>(out, starts, from, w);
     default: return RowsLoop<F, 0>(out, starts, from, w);
   }
+}
+
+// use(place of the output, number of the update) for each index that is inside.
+template <class Use>
+HWY_INLINE void ForEachInside(const ScatterIndices& at, int64_t count, Use use) {
+  if (at.last < 0) return;
+  const auto* indices = reinterpret_cast<const int32_t*>(at.indices);
+  const auto last = static_cast<uint32_t>(std::min<int64_t>(at.last, std::numeric_limits<int32_t>::max()));
+  const int64_t stride = at.stride;
+  for (int64_t i = 0; i < count; ++i)
+    if (const auto place = static_cast<uint32_t>(indices[i * stride]); place <= last) use(place, i);
+}
+
+template <Opcode kOp, class S>
+void IndexedLoop(std::byte* out_bytes, const ScatterIndices& at, const std::byte* updates, const ScatterWindows& w) {
+  using Stored = typename S::Stored;
+  Stored* out = reinterpret_cast<Stored*>(out_bytes);
+  const Stored* from = reinterpret_cast<const Stored*>(updates);
+  ForEachInside(at, w.count, [&, stride = w.stride](std::size_t place, int64_t i) HWY_ATTR {
+    out[place] = S::Narrow(CombineTwo<kOp, typename S::Computed>(S::Widen(out[place]), S::Widen(from[i * stride])));
+  });
+}
+template <class T>
+void IndexedReplaceLoop(std::byte* out_bytes, const ScatterIndices& at, const std::byte* updates,
+                        const ScatterWindows& w) {
+  T* out = reinterpret_cast<T*>(out_bytes);
+  const T* from = reinterpret_cast<const T*>(updates);
+  ForEachInside(at, w.count,
+                [&, stride = w.stride](std::size_t place, int64_t i) HWY_ATTR { out[place] = from[i * stride]; });
 }
 
 template <Opcode kOp, class S>
@@ -272,31 +305,36 @@ ScatterElementsFn FindComplexProductLoop(ElementType storage) {
   return nullptr;
 }
 
+template <Opcode kOp, class S>
+ScatterLoops ScatterLoopsOf() {
+  return {&ScatterLoop<kOp, S>, &IndexedLoop<kOp, S>};
+}
 template <class S>
-ScatterElementsFn FindOfFloat(Opcode op) {
-  if (op == Opcode::kAdd) return &ScatterLoop<Opcode::kAdd, S>;
-  if (op == Opcode::kMultiply) return &ScatterLoop<Opcode::kMultiply, S>;
-  if (op == Opcode::kMaximum) return &ScatterLoop<Opcode::kMaximum, S>;
-  if (op == Opcode::kMinimum) return &ScatterLoop<Opcode::kMinimum, S>;
-  return nullptr;
+ScatterLoops FindOfFloat(Opcode op) {
+  if (op == Opcode::kAdd) return ScatterLoopsOf<Opcode::kAdd, S>();
+  if (op == Opcode::kMultiply) return ScatterLoopsOf<Opcode::kMultiply, S>();
+  if (op == Opcode::kMaximum) return ScatterLoopsOf<Opcode::kMaximum, S>();
+  if (op == Opcode::kMinimum) return ScatterLoopsOf<Opcode::kMinimum, S>();
+  return {};
 }
 template <class T>
-ScatterElementsFn FindExtremum(Opcode op) {
-  return op == Opcode::kMaximum ? &ScatterLoop<Opcode::kMaximum, Plain<T>> : &ScatterLoop<Opcode::kMinimum, Plain<T>>;
+ScatterLoops FindExtremum(Opcode op) {
+  return op == Opcode::kMaximum ? ScatterLoopsOf<Opcode::kMaximum, Plain<T>>()
+                                : ScatterLoopsOf<Opcode::kMinimum, Plain<T>>();
 }
 // Signed numbers are the same bits but where they are compared.
 template <class Unsigned>
-ScatterElementsFn FindOfInteger(Opcode op, bool is_signed) {
+ScatterLoops FindOfInteger(Opcode op, bool is_signed) {
   using S = Plain<Unsigned>;
-  if (op == Opcode::kAdd) return &ScatterLoop<Opcode::kAdd, S>;
-  if (op == Opcode::kMultiply) return &ScatterLoop<Opcode::kMultiply, S>;
-  if (op == Opcode::kAnd) return &ScatterLoop<Opcode::kAnd, S>;
-  if (op == Opcode::kOr) return &ScatterLoop<Opcode::kOr, S>;
-  if (op == Opcode::kXor) return &ScatterLoop<Opcode::kXor, S>;
-  if (op != Opcode::kMaximum && op != Opcode::kMinimum) return nullptr;
+  if (op == Opcode::kAdd) return ScatterLoopsOf<Opcode::kAdd, S>();
+  if (op == Opcode::kMultiply) return ScatterLoopsOf<Opcode::kMultiply, S>();
+  if (op == Opcode::kAnd) return ScatterLoopsOf<Opcode::kAnd, S>();
+  if (op == Opcode::kOr) return ScatterLoopsOf<Opcode::kOr, S>();
+  if (op == Opcode::kXor) return ScatterLoopsOf<Opcode::kXor, S>();
+  if (op != Opcode::kMaximum && op != Opcode::kMinimum) return {};
   return is_signed ? FindExtremum<std::make_signed_t<Unsigned>>(op) : FindExtremum<Unsigned>(op);
 }
-ScatterElementsFn FindElements(Opcode op, ElementType storage) {
+ScatterLoops FindElements(Opcode op, ElementType storage) {
   if (storage == ElementType::kPred) {
     // 0 and 1: the sum is the maximum, the product the minimum.
     if (op == Opcode::kAdd) op = Opcode::kMaximum;
@@ -309,20 +347,20 @@ ScatterElementsFn FindElements(Opcode op, ElementType storage) {
   if (storage == ElementType::kS32 || storage == ElementType::kU32) return FindOfInteger<uint32_t>(op, is_signed);
   if (storage == ElementType::kS64 || storage == ElementType::kU64) return FindOfInteger<uint64_t>(op, is_signed);
   if (storage == ElementType::kBF16) return FindOfFloat<Bfloat>(op);
-  if (storage == ElementType::kF16) return FindHalves(op);
+  if (storage == ElementType::kF16) return {FindHalves(op), nullptr};
   if (storage == ElementType::kF32) return FindOfFloat<Plain<float>>(op);
 #if HWY_HAVE_FLOAT64
   if (storage == ElementType::kF64) return FindOfFloat<Plain<double>>(op);
 #endif
-  return nullptr;
+  return {};
 }
-ScatterElementsFn FindReplace(ElementType storage) {
+ScatterLoops FindReplace(ElementType storage) {
   switch (StorageBytes(storage)) {
-    case 1: return &ReplaceLoop<uint8_t>;
-    case 2: return &ReplaceLoop<uint16_t>;
-    case 4: return &ReplaceLoop<uint32_t>;
-    case 8: return &ReplaceLoop<uint64_t>;
-    default: return nullptr;
+    case 1: return {&ReplaceLoop<uint8_t>, &IndexedReplaceLoop<uint8_t>};
+    case 2: return {&ReplaceLoop<uint16_t>, &IndexedReplaceLoop<uint16_t>};
+    case 4: return {&ReplaceLoop<uint32_t>, &IndexedReplaceLoop<uint32_t>};
+    case 8: return {&ReplaceLoop<uint64_t>, &IndexedReplaceLoop<uint64_t>};
+    default: return {};
   }
 }
 
@@ -370,10 +408,10 @@ HWY_EXPORT(FindElements);
 HWY_EXPORT(FindReplace);
 HWY_EXPORT(FindComplexProductLoop);
 FindStartsFn FindStartsOf(ElementType index) { return HWY_DYNAMIC_DISPATCH(FindStarts)(index); }
-ScatterElementsFn FindScatterElements(Opcode op, ElementType storage) {
+ScatterLoops FindScatterElements(Opcode op, ElementType storage) {
   return HWY_DYNAMIC_DISPATCH(FindElements)(op, storage);
 }
-ScatterElementsFn FindScatterReplace(ElementType storage) { return HWY_DYNAMIC_DISPATCH(FindReplace)(storage); }
+ScatterLoops FindScatterReplace(ElementType storage) { return HWY_DYNAMIC_DISPATCH(FindReplace)(storage); }
 ScatterElementsFn FindScatterComplexProducts(ElementType storage) {
   return HWY_DYNAMIC_DISPATCH(FindComplexProductLoop)(storage);
 }

@@ -34,9 +34,22 @@ struct ScatterWindows {
 // apart from the output.
 using ScatterElementsFn = void (*)(std::byte* out, const int64_t* starts, const std::byte* updates,
                                    const ScatterWindows& windows);
+// The same of single elements whose places are the indices themselves, of s32: what is below zero or above `last` is
+// outside.
+struct ScatterIndices {
+  const std::byte* indices = nullptr;
+  int64_t stride = 1;  // elements
+  int64_t last = 0;
+};
+using ScatterIndexedFn = void (*)(std::byte* out, const ScatterIndices& at, const std::byte* updates,
+                                  const ScatterWindows& windows);
+struct ScatterLoops {
+  ScatterElementsFn starts = nullptr;
+  ScatterIndexedFn indices = nullptr;
+};
 // Null where there is none. `op`: add, multiply, maximum, minimum, and, or, xor.
-ScatterElementsFn FindScatterElements(Opcode op, ElementType storage);
-ScatterElementsFn FindScatterReplace(ElementType storage);
+ScatterLoops FindScatterElements(Opcode op, ElementType storage);
+ScatterLoops FindScatterReplace(ElementType storage);
 // Products of complex numbers, whose parts, of `storage`, lie side by side: runs are of 2, 4, 6 .. elements.
 ScatterElementsFn FindScatterComplexProducts(ElementType storage);
 
