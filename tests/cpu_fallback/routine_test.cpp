@@ -55,7 +55,7 @@ ENTRY e {
 }
 
 TEST(Routine, LanesOfEveryLength) {
-  for (int n : {1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 33, 64, 100, 257, 640, 1000, 1024}) {
+  for (int n : {1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 33, 64, 100, 257, 640, 1000, 1024, 1500, 2048, 2049}) {
     const std::string type = "f32[" + std::to_string(n) + "]";
     ExpectSameBits(Counted(9, type,
                            "  a = " + type + " sine(s)\n  k = f32[] constant(1.01)\n  b = " + type +
@@ -66,7 +66,7 @@ TEST(Routine, LanesOfEveryLength) {
 // A state of tens of vectors, whose rows are summed in each turn. Short rows of floats are summed in another order
 // where there is no native code (UnrolledReduction), so these are integers.
 TEST(Routine, StatesOfManyVectors) {
-  for (const char* shape : {"[64,8]", "[100,10]", "[37,16]", "[8,128]", "[20,40]"})
+  for (const char* shape : {"[64,8]", "[100,10]", "[37,16]", "[8,128]", "[20,40]", "[40,50]"})
     for (const char* t : {"f32", "s32"}) {
       if (t[0] == 'f' && shape[1] != '8' && shape[1] != '2') continue;
       const std::string type = std::string(t) + shape, rows = type.substr(0, type.find(',')) + "]";

@@ -21,9 +21,9 @@ namespace krafla::cpu {
 
 // The most lanes of `width` bytes that a value has: a vector's, in which narrow numbers have 4 bytes each.
 inline int64_t RoutineLanesOf(int width) { return native::RoutineBytes() / std::max(width, 4); }
-// The most elements that a kernel of a routine has: 64 vectors of f32 of 64 bytes, 32 of 32 bytes, for which there are
+// The most elements that a kernel of a routine has: 128 vectors of f32 of 64 bytes, 32 of 32 bytes, for which there are
 // half as many registers.
-inline int64_t MostRoutineElements() { return native::HasAvx512Code() ? 1024 : 256; }
+inline int64_t MostRoutineElements() { return native::HasAvx512Code() ? 2048 : 256; }
 // The most slots that the parts of a kernel have: code for more is not worth its compilation.
 inline constexpr int64_t kRoutineSlots = 1024;
 
