@@ -6,6 +6,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "cpu_fallback/kernels/unroll.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_fallback/kernels/scatter_ops.cpp"
 #include <hwy/foreach_target.h>
@@ -179,6 +181,7 @@ HWY_INLINE void ForEachInside(const ScatterIndices& at, int64_t count, Use use) 
   const auto* indices = reinterpret_cast<const int32_t*>(at.indices);
   const auto last = static_cast<uint32_t>(std::min<int64_t>(at.last, std::numeric_limits<int32_t>::max()));
   const int64_t stride = at.stride;
+  KRAFLA_UNROLL(4)
   for (int64_t i = 0; i < count; ++i)
     if (const auto place = static_cast<uint32_t>(indices[i * stride]); place <= last) use(place, i);
 }
