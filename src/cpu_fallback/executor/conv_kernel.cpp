@@ -147,12 +147,13 @@ class PiecesConv final : public CpuKernel {
     // Where oneDNN fills few lanes.
     if (can_widen && IsThin(body.attributes, body.kernel_dims) && Choose(wide, Product::kRows, threads)) return true;
     const bool widened = body.input_type != wide.input_type || body.kernel_type != wide.kernel_type;
-    if (!widened && Choose(body, Product::kWindows, threads)) return true;
+    const bool has_tiles = widened && HasOneDnnTiles();
+    if (can_widen && !has_tiles && Choose(wide, Product::kWindows, threads)) return true;
     if (Choose(body, Product::kOneDnn, threads)) return true;
     if (!can_widen) return false;
-    return Choose(wide, Product::kWindows, threads) || (widened && Choose(wide, Product::kOneDnn, threads)) ||
-           Choose(wide, Product::kFeatureGroups, threads) || Choose(wide, Product::kRows, threads) ||
-           Choose(wide, Product::kOwn, threads);
+    return (has_tiles && Choose(wide, Product::kWindows, threads)) ||
+           (widened && Choose(wide, Product::kOneDnn, threads)) || Choose(wide, Product::kFeatureGroups, threads) ||
+           Choose(wide, Product::kRows, threads) || Choose(wide, Product::kOwn, threads);
   }
 
   bool Choose(const ConvKernel& body, Product product, int threads) {

@@ -43,4 +43,7 @@ std::unique_ptr<OneDnnProblem> MakeOneDnnMatmul(const GemmProblem& problem, cons
 std::unique_ptr<OneDnnProblem> MakeOneDnnConvolutions(std::span<const ConvolutionProblem> problems, int threads,
                                                       bool keeps_kernel = false);
 
+// Whether it multiplies halves by the processor's tiles: as fast as nothing else does.
+bool HasOneDnnTiles();
+
 }  // namespace krafla::cpu

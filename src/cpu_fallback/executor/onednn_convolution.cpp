@@ -566,11 +566,18 @@ std::unique_ptr<OneDnnProblem> MakeOneDnnConvolutions(std::span<const Convolutio
   }
 }
 
+bool HasOneDnnTiles() {
+  // Each set of instructions has the bits of those that it includes.
+  const auto tiles = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_amx);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & tiles) == tiles;
+}
+
 #else
 
 std::unique_ptr<OneDnnProblem> MakeOneDnnConvolutions(std::span<const ConvolutionProblem>, int, bool) {
   return nullptr;
 }
+bool HasOneDnnTiles() { return false; }
 
 #endif
 
