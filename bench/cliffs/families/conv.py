@@ -120,6 +120,9 @@ conv("1d 400 s160 one channel", (1, 16000, 1), 400, 64, 160, padding="VALID")
 for stride in (1, 2):
     conv(f"3d 3x3x3 s{stride}", (1, 16, 16, 16, 16), 3, 16, stride)
 conv("3d 3x3x3 s1 ncdhw", (1, 16, 16, 16, 16), 3, 16, layout="nchw", kinds=("forward", "dx"))
+for dtype in ("f32", "f16"):
+    conv(f"2d 3x3 two images {dtype}", (2, 28, 28, 32), 3, 32, dtype=dtype, kinds=("dw",))
+conv("2d 3x3 two images nchw", (2, 28, 28, 32), 3, 32, layout="nchw", kinds=("dw",))
 conv("2d 1x1 s1", (4, 28, 28, 64), 1, 128)
 conv("2d 1x1 s2", (4, 28, 28, 64), 1, 128, 2)
 conv("2d 1x1 s1 nchw", (4, 28, 28, 64), 1, 128, layout="nchw")

@@ -138,4 +138,6 @@ case("cast/dequantise 4 bits by group",
      lambda q, s: ((jnp.stack([q & 15, q >> 4], -1).reshape(1024, 32, 32).astype(jnp.float32) - 8)
                    * s[..., None]).reshape(1024, 1024),
      integers(1024, 512, high=256, dtype="u8"), uniform(1024, 32))
+case("cast/unpack bits to f32", lambda x: ((x[:, None] >> jnp.arange(8, dtype=jnp.uint8)) & 1).astype(jnp.float32),
+     integers(100000, high=256, dtype="u8"))
 case("cast/fake quantise", lambda x: jnp.clip(jnp.round(x * 16), -128, 127) / 16, normal(M))

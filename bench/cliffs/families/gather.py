@@ -30,6 +30,9 @@ for dtype in ("bf16", "s32", "u8", "f64"):
     gather(f"scalars {dtype}", lambda x, i: x[i], values(dtype, 200000), integers(100000, high=200000))
 gather("scalars of 256 (a table)", lambda x, i: x[i], normal(256), integers(1000, 200, high=256))
 gather("table by u8", lambda x, i: x[i], normal(256), integers(500, 400, high=256, dtype="u8"))
+for n in (3, 4):
+    gather(f"palette of {n} bytes", lambda x, i: x[i], integers(256, n, high=256, dtype="u8"),
+           integers(256, 256, high=256, dtype="u8"))
 gather("scalars of a matrix", lambda x, i, j: x[i, j], normal(1000, 1000), integers(100000, high=1000),
        integers(100000, high=1000))
 gather("scalars of rank 3", lambda x, i, j, k: x[i, j, k], normal(100, 100, 100), *[integers(100000, high=100)] * 3)

@@ -125,6 +125,32 @@ case("loop/gradient descent 200 turns",
      normal(100, 20), normal(100))
 case("loop/conjugate gradient", lambda a, b: jax.scipy.sparse.linalg.cg(lambda x: a @ x, b, maxiter=50)[0],
      normal(64, 64), normal(64), view=lambda r: [])
+
+
+@declare("loop/elo ratings of 500 games", *[integers(500, high=100)] * 2, integers(500, high=2))
+def _(a, b, won):
+    def step(r, game):
+        i, j, w = game
+        d = 32 * (w - 1 / (1 + 10 ** ((r[j] - r[i]) / 400)))
+        return r.at[i].add(d).at[j].add(-d), None
+    return lax.scan(step, jnp.full(100, 1500.0), (a, b, won))[0]
+
+
+@declare("loop/adpcm encode 2000 samples", integers(2000, low=-3000, high=3000))
+def _(x):
+    sizes = jnp.array([int(7 * 1.1**n) for n in range(89)], jnp.int32)
+    moves = jnp.array([-1, -1, -1, -1, 2, 4, 6, 8], jnp.int32)
+
+    def step(state, x):
+        value, index = state
+        size, sign = sizes[index], x < value
+        code = jnp.minimum(jnp.abs(x - value) * 4 // size, 7)
+        d = (2 * code + 1) * size // 8
+        value = jnp.clip(jnp.where(sign, value - d, value + d), -32768, 32767)
+        return (value, jnp.clip(index + moves[code], 0, 88)), code + 8 * sign
+    return lax.scan(step, (jnp.int32(0), jnp.int32(0)), x)[1]
+
+
 case("cond/one", lambda p, x: lax.cond(p[0] > 0, lambda x: x * 2, lambda x: x + 1, x), integers(1, high=2),
      normal(1000))
 case("cond/one, large arrays", lambda p, x: lax.cond(p[0] > 0, lambda x: x * 2, lambda x: x, x), integers(1, high=2),

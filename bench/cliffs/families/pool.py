@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Windows: max, min and average pools, and their gradients."""
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
@@ -60,5 +61,13 @@ case("pool/running sum of 64 in 100000", lambda x: lax.reduce_window(x, np.float
      values("f32", 100000))
 case("pool/running max of 64 in 100000",
      lambda x: lax.reduce_window(x, np.float32(-np.inf), lax.max, (64,), (1,), "VALID"), values("f32", 100000))
+
+
+def deviations(x, size):
+    mean = lambda x: lax.reduce_window(x, 0.0, lax.add, (1, size), (1, 1), "VALID") / size
+    return jnp.sqrt(jnp.maximum(mean(x * x) - mean(x) ** 2, 0))
+
+
+case("pool/running deviation of 20 in 64x500", lambda x: deviations(x, 20), values("f32", 64, 500), tolerance=1e-2)
 case("pool/global average nhwc", lambda x: x.mean((1, 2)), values("f32", *X))
 case("pool/global average nchw", lambda x: x.mean((2, 3)), values("f32", 4, 32, 56, 56))

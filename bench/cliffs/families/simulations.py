@@ -29,6 +29,12 @@ def _(x):
     return lives(x, lax.conv_general_dilated(x[None, None], around, (1, 1), "SAME")[0, 0])
 
 
+@declare("simulation/game of life by convolution 64x64, 50 turns", integers(64, 64, high=2, dtype="f32"))
+def _(x):
+    around = jnp.ones((1, 1, 3, 3)).at[0, 0, 1, 1].set(0)
+    return turns(50, lambda x: lives(x, lax.conv_general_dilated(x[None, None], around, (1, 1), "SAME")[0, 0]))(x)
+
+
 @declare("simulation/rule 110, 500 turns", integers(512, high=2))
 def _(x):
     def step(x, _):
