@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <memory>
 #include <random>
 #include <string>
@@ -12,6 +13,8 @@
 #include <vector>
 
 #include "api/group/device_group.h"
+#include "hlo_io/hlo_text/hlo_text.h"
+#include "ir/sharding.h"
 
 namespace krafla {
 
@@ -28,6 +31,26 @@ inline std::string Replaced(std::string text, std::string_view from, const std::
   return text;
 }
 
+inline Literal SmallNumbers(const Shape& shape, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<float> values(static_cast<std::size_t>(shape.element_count()));
+  for (float& v : values) v = static_cast<float>(static_cast<int>(random() % 9) - 4);
+  return *Literal::FromBytes(shape, std::as_bytes(std::span(values)));
+}
+
+// The block of a device, with what nobody may look at behind the ends of the array.
+inline Result<Literal> BlockWithRest(const Literal& whole, const Sharding& sharding, int64_t device) {
+  KRAFLA_ASSIGN(Literal out, BlockOf(whole, sharding, device));
+  if (whole.shape().element_type() != ElementType::kF32) return out;
+  const std::vector<float> ones(static_cast<std::size_t>(whole.shape().element_count()), 1.0f);
+  KRAFLA_ASSIGN(const Literal all, Literal::FromBytes(whole.shape(), std::as_bytes(std::span(ones))));
+  KRAFLA_ASSIGN(const Literal is_there, BlockOf(all, sharding, device));
+  std::vector<float> values(out.data<float>().begin(), out.data<float>().end());
+  for (std::size_t n = 0; n < values.size(); ++n)
+    if (is_there.data<float>()[n] == 0) values[n] = std::numeric_limits<float>::quiet_NaN();
+  return Literal::FromBytes(out.shape(), std::as_bytes(std::span(values)));
+}
+
 class Spmd : public ::testing::Test {
  protected:
   void SetUp() override { group_ = *DeviceGroup::Create("cpu*4"); }
@@ -40,6 +63,34 @@ class Spmd : public ::testing::Test {
       std::vector<float> values(static_cast<std::size_t>(shape.element_count()));
       for (float& v : values) v = static_cast<float>(static_cast<int>(random() % 9) - 4);
       out.push_back(*Literal::FromBytes(shape, std::as_bytes(std::span(values))));
+    }
+    return out;
+  }
+
+  // The results of each device; of one device those of the whole program.
+  Result<std::vector<std::vector<Literal>>> Run(const std::string& text, const std::vector<Literal>& arguments,
+                                                std::vector<std::string>* result_shardings) {
+    KRAFLA_ASSIGN(auto module, ParseHloText(text, "test"));
+    const int64_t devices = module->num_partitions;
+    KRAFLA_ASSIGN(auto executable, group_->Compile(std::move(module), {}));
+    const auto& in = executable->parameter_shardings();
+    *result_shardings = executable->result_shardings();
+    for (int64_t d = 0; d < devices; ++d) {
+      std::vector<Literal> blocks;
+      for (std::size_t p = 0; p < arguments.size(); ++p) {
+        const Sharding sharding = in.empty() ? Sharding() : *ParseSharding(in[p], devices);
+        KRAFLA_ASSIGN(Literal block, BlockWithRest(arguments[p], sharding, d));
+        blocks.push_back(std::move(block));
+      }
+      std::vector<const Literal*> pointers;
+      for (const Literal& b : blocks) pointers.push_back(&b);
+      KRAFLA_TRY(executable->SetArguments(d, pointers));
+    }
+    KRAFLA_TRY(executable->Execute());
+    std::vector<std::vector<Literal>> out;
+    for (int64_t d = 0; d < devices; ++d) {
+      KRAFLA_ASSIGN(auto results, executable->Results(d));
+      out.push_back(std::move(results));
     }
     return out;
   }

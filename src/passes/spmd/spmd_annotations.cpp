@@ -82,19 +82,6 @@ std::string_view FrontendAttribute(const InstructionMetadata& metadata, std::str
   return {};
 }
 
-Result<Shape> BlockShape(const Shape& shape, const Sharding& sharding) {
-  Dims dims = shape.dims();
-  for (std::size_t d = 0; d < dims.size(); ++d) {
-    const int64_t count = sharding.dim(static_cast<int64_t>(d)).count;
-    if (dims[d] > int64_t{1} << 62)
-      return Unimplemented("A dimension of {} elements is too large to partition.", dims[d]);
-    dims[d] = dims[d] / count + (dims[d] % count != 0 ? 1 : 0);
-  }
-  KRAFLA_ASSIGN(Shape out, Shape::MakeArray(shape.element_type(), dims));
-  KRAFLA_TRY(out.SetLayout(shape.layout()));
-  return out;
-}
-
 const Region* Walk::RegionAlong(const Region* parent, const std::vector<Split>& splits) {
   std::vector<Split> all = parent != nullptr ? parent->splits : std::vector<Split>();
   for (const Split& s : splits)
@@ -235,7 +222,7 @@ std::vector<int64_t> Walk::OpenDims(const Instruction& i) {
   return user == nullptr ? std::vector<int64_t>() : UnspecifiedDims(user->metadata().backend_config);
 }
 
-// A constraint is followed as far as it cuts evenly; it says nothing about results.
+// It says nothing about results.
 Result<Value> Walk::Constrain(const Instruction& i, Value value, Emitter& emitter) {
   if (!value.IsArray() || value.local->shape().IsDynamic()) return value;
   KRAFLA_ASSIGN(std::optional<Sharding> given, ConstraintOf(i));
@@ -248,7 +235,7 @@ Result<Value> Walk::Constrain(const Instruction& i, Value value, Emitter& emitte
   std::vector<Split> dims = WholeDims(shape.rank());
   for (std::size_t d = 0; d < dims.size(); ++d) {
     const Split& split = want.dim(static_cast<int64_t>(d));
-    if (shape.dims()[d] % split.count == 0) dims[d] = split;
+    if (MayBeCutInto(shape.dims()[d], split)) dims[d] = split;
   }
   for (int64_t d : UnspecifiedDims(i.metadata().backend_config))
     if (d >= 0 && d < shape.rank() && dims[static_cast<std::size_t>(d)].whole()) {

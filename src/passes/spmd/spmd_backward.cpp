@@ -68,14 +68,14 @@ std::optional<Splits> OfOperand(const Instruction& i, std::size_t o, std::span<c
   return out;
 }
 
-// The cuts of `given` that are even.
-Splits EvenCuts(const Shape& shape, const Sharding& given) {
+// The cuts of `given` that an array may have.
+Splits CutsOf(const Shape& shape, const Sharding& given) {
   Splits out = WholeDims(shape.rank());
   if (given.all_manual || given.unknown || given.only || !given.unreduced.empty() ||
       static_cast<int64_t>(given.dims.size()) > shape.rank())
     return out;
   for (int64_t d = 0; d < shape.rank(); ++d)
-    if (shape.dim(d) % given.dim(d).count == 0) out[At(d)] = given.dim(d);
+    if (MayBeCutInto(shape.dim(d), given.dim(d))) out[At(d)] = given.dim(d);
   return out;
 }
 
@@ -89,7 +89,7 @@ Result<std::optional<Splits>> Walk::WantedBy(const Instruction& user, std::size_
       return std::nullopt;
     KRAFLA_ASSIGN(const std::optional<Sharding> given, ConstraintOf(user));
     if (!given || !given->manual.empty()) return std::nullopt;
-    return EvenCuts(shape, *given);
+    return CutsOf(shape, *given);
   }
   const auto known = wanted.find(&user);
   return known == wanted.end() ? std::nullopt : OfOperand(user, operand, known->second);
@@ -110,13 +110,13 @@ Result<Walk::Wanted> Walk::FindWanted(const Computation& from, std::span<const S
     };
     if (&i == root) {
       if (results.size() != 1) continue;
-      ask(EvenCuts(i.shape(), results[0]));
+      ask(CutsOf(i.shape(), results[0]));
     }
     for (const Instruction* user : i.users())
       for (std::size_t o = 0; agree && o < user->operand_count(); ++o) {
         if (user->operand(o) != &i) continue;
         if (user == root && in_tuple) {
-          ask(EvenCuts(i.shape(), results[o]));
+          ask(CutsOf(i.shape(), results[o]));
           continue;
         }
         KRAFLA_ASSIGN(const std::optional<Splits> one, WantedBy(*user, o, out));

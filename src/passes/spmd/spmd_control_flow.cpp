@@ -121,8 +121,8 @@ Result<Value> Walk::RowsAtHand(const Computation& body, Value init, Emitter& emi
     if (!read || read->whole.size() != v.dims.size()) continue;
     std::vector<Split> dims = v.dims;
     bool moves = true;
-    Dims sizes = v.local->shape().dims();
-    for (std::size_t d = 0; d < dims.size(); ++d) sizes[d] *= v.dims[d].count;
+    Dims sizes;
+    for (std::size_t d = 0; d < dims.size(); ++d) sizes.push_back(v.size(d));
     for (std::size_t d = 0; d < dims.size(); ++d)
       if (!read->whole[d] && !dims[d].whole()) moves = MoveAway(dims, d, sizes, read->whole) && moves;
     if (dims == v.dims || (!moves && read->bytes > kSmall)) continue;

@@ -23,10 +23,20 @@ std::optional<std::vector<Split>> ThroughReshape(const Dims& from, const Dims& t
     for (std::size_t d = g.to; d < g.to_end; ++d) {
       if (dims[d].whole()) continue;
       const std::size_t p = g.slowest_from;
-      if (d != g.slowest_to || p >= g.from_end || from[p] % dims[d].count != 0) return std::nullopt;
+      if (d != g.slowest_to || p >= g.from_end || !GoesThrough(g, from, to, dims[d])) return std::nullopt;
       out[p] = dims[d];
     }
   return out;
+}
+
+bool GoesThrough(const ReshapeGroup& group, const Dims& from, const Dims& to, const Split& split) {
+  const auto elements = [&](const Dims& sizes, std::size_t slowest, std::size_t end) {
+    int64_t out = BlockSize(sizes[slowest], split);
+    for (std::size_t d = slowest + 1; d < end; ++d) out *= sizes[d];
+    return out;
+  };
+  return MayBeCutInto(from[group.slowest_from], split) && MayBeCutInto(to[group.slowest_to], split) &&
+         elements(from, group.slowest_from, group.from_end) == elements(to, group.slowest_to, group.to_end);
 }
 
 bool AnyCut(std::span<const Split> dims) {
@@ -129,11 +139,16 @@ Result<Instruction*> Emitter::Cut(Instruction* whole, std::span<const Split> dim
     if (std::ranges::equal(known.dims, dims)) return known.made;
   const Shape& shape = whole->shape();
   Dims local = shape.dims();
-  for (std::size_t d = 0; d < dims.size(); ++d) local[d] /= dims[d].count;
+  for (std::size_t d = 0; d < dims.size(); ++d) local[d] = BlockSize(local[d], dims[d]);
   KRAFLA_ASSIGN(Shape block, Shape::MakeArray(shape.element_type(), local));
   KRAFLA_ASSIGN(Instruction * made, Made(whole, block, dims));
+  Instruction* padded = whole;
   if (made == nullptr) {
-    std::vector<Instruction*> operands{whole};
+    for (std::size_t d = 0; d < dims.size(); ++d)
+      if (const int64_t more = local[d] * dims[d].count - shape.dims()[d]; more > 0) {
+        KRAFLA_ASSIGN(padded, Pad(padded, d, 0, more));
+      }
+    std::vector<Instruction*> operands{padded};
     for (std::size_t d = 0; d < dims.size(); ++d) {
       if (dims[d].whole()) {
         operands.push_back(AddScalarConstant(out_, ElementType::kS32, 0));
@@ -144,7 +159,7 @@ Result<Instruction*> Emitter::Cut(Instruction* whole, std::span<const Split> dim
     }
     KRAFLA_ASSIGN(made, Infer(Opcode::kDynamicSlice, std::move(operands), DynamicSliceAttributes{std::move(local)}));
   }
-  blocks_[whole].push_back({{dims.begin(), dims.end()}, made});
+  blocks_[whole].push_back({{dims.begin(), dims.end()}, made, padded});
   return made;
 }
 

@@ -46,7 +46,10 @@ class DotRule : public Rule {
     for (std::size_t n = rank_; n < places_; ++n) along = Combine(along, best_[n]);
     std::vector<Instruction*> made(2);
     for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
-      KRAFLA_ASSIGN(made[side], Operand(side, OfOperand(side, best_)));
+      std::vector<std::size_t> contracted;
+      for (std::size_t d = 0; d < place_[side].size(); ++d)
+        if (place_[side][d] >= rank_) contracted.push_back(d);
+      KRAFLA_ASSIGN(made[side], Operand(side, OfOperand(side, best_), contracted));
     }
     best_.resize(rank_);
     return WithSum(Finish(std::move(made), std::move(best_)), along);
@@ -144,6 +147,7 @@ class DotRule : public Rule {
     }
     if (!wanted) return out;
     Value value;
+    value.sizes = i_.shape().dims();
     value.dims = std::move(made);
     value.region = region_;
     return out + ReshardBytes(value, wish, devices_, bytes);

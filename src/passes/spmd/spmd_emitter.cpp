@@ -52,12 +52,25 @@ int64_t Value::blocks() const {
 
 std::vector<Split> WholeDims(int64_t rank) { return std::vector<Split>(static_cast<std::size_t>(rank)); }
 
-Result<Shape> EvenBlock(const Shape& shape, std::span<const Split> dims) {
+Result<Shape> BlockShape(const Shape& shape, std::span<const Split> dims) {
   Dims local = shape.dims();
-  for (std::size_t d = 0; d < dims.size(); ++d) local[d] /= dims[d].count;
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if (local[d] > int64_t{1} << 62)
+      return Unimplemented("A dimension of {} elements is too large to partition.", local[d]);
+    local[d] = BlockSize(local[d], dims[d]);
+  }
   KRAFLA_ASSIGN(Shape out, Shape::MakeArray(shape.element_type(), local));
   KRAFLA_TRY(out.SetLayout(shape.layout()));
   return out;
+}
+
+void SetSizes(Value& value, const Shape& shape) {
+  if (!value.is_tuple) {
+    if (shape.IsArray()) value.sizes = shape.dims();
+    return;
+  }
+  for (std::size_t n = 0; n < value.elements.size() && shape.IsTuple() && n < shape.tuple_elements().size(); ++n)
+    SetSizes(value.elements[n], shape.tuple_elements()[n]);
 }
 
 std::vector<Split> Together(std::span<const Split> dims, std::span<const Split> unreduced) {
@@ -286,6 +299,7 @@ Result<Value> Emitter::Unsettle(Value value, const std::vector<Split>& along) {
 Result<Value> Emitter::BlocksAsParts(Value value, std::size_t d, const std::vector<Split>& along) {
   const Shape& block = value.local->shape();
   const Split split = value.dims[d];
+  const int64_t size = value.size(d);
   Dims dims = block.dims();
   dims[d] *= split.count;
   KRAFLA_ASSIGN(Instruction * zero, Zero(block.element_type()));
@@ -301,6 +315,7 @@ Result<Value> Emitter::BlocksAsParts(Value value, std::size_t d, const std::vect
     operands.push_back(start);
   }
   KRAFLA_ASSIGN(value.local, Infer(Opcode::kDynamicUpdateSlice, std::move(operands)));
+  KRAFLA_ASSIGN(value.local, FirstRows(value.local, d, size));
   value.dims[d] = Split();
   value.unreduced = along;
   return value;
@@ -339,6 +354,44 @@ Result<Instruction*> Emitter::Broadcast(Instruction* value, int64_t device) {
 Result<Instruction*> Emitter::Zero(ElementType type) {
   KRAFLA_ASSIGN(Literal zero, Literal::Create(Shape::MakeScalar(type)));
   return AddConstant(out_, std::move(zero));
+}
+
+Result<Instruction*> Emitter::FirstRows(Instruction* value, std::size_t d, int64_t count) {
+  const Dims& dims = value->shape().dims();
+  if (dims[d] == count) return value;
+  SliceAttributes slice{Dims(dims.size(), 0), dims, Dims(dims.size(), 1)};
+  slice.limits[d] = count;
+  return Infer(Opcode::kSlice, {value}, std::move(slice));
+}
+
+Result<Value> Emitter::Masked(Value value, std::span<const std::size_t> which, Instruction* fill) {
+  const Dims dims = value.local->shape().dims();
+  Instruction* mask = nullptr;
+  for (const std::size_t d : which) {
+    if (!value.IsPadded(d)) continue;
+    // Rows of the block that are the array's.
+    std::vector<int64_t> rows;
+    for (int64_t b = 0; b < value.dims[d].count; ++b)
+      rows.push_back(std::clamp<int64_t>(value.size(d) - b * dims[d], 0, dims[d]));
+    KRAFLA_ASSIGN(Instruction * end, NumberOf(value.dims[d], rows));
+    KRAFLA_ASSIGN(Shape shape, Shape::MakeArray(ElementType::kS32, Dims{dims[d]}));
+    Instruction* row = out_.Add(Opcode::kIota, std::move(shape), {}, IotaAttributes{0});
+    KRAFLA_ASSIGN(end, AddBroadcastScalar(out_, end, row->shape().dims()));
+    KRAFLA_ASSIGN(Instruction * one, Infer(Opcode::kCompare, {row, end}, CompareAttributes{ComparisonDirection::kLt}));
+    KRAFLA_ASSIGN(one, AddBroadcast(out_, one, dims, Dims{static_cast<int64_t>(d)}));
+    if (mask != nullptr) { KRAFLA_ASSIGN(one, Infer(Opcode::kAnd, {mask, one})); }
+    mask = one;
+  }
+  if (mask == nullptr) return value;
+  KRAFLA_ASSIGN(fill, AddBroadcastScalar(out_, fill, dims));
+  KRAFLA_ASSIGN(value.local, Infer(Opcode::kSelect, {mask, value.local, fill}));
+  return value;
+}
+
+Result<Value> Emitter::MaskedWithZeros(Value value, std::span<const std::size_t> which) {
+  if (std::ranges::none_of(which, [&](std::size_t d) { return value.IsPadded(d); })) return value;
+  KRAFLA_ASSIGN(Instruction * zero, Zero(value.local->shape().element_type()));
+  return Masked(std::move(value), which, zero);
 }
 
 Result<Instruction*> Emitter::Pad(Instruction* value, std::size_t d, int64_t low, int64_t high) {

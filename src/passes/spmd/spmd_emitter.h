@@ -30,10 +30,19 @@ struct Region {
 const Region* Deepest(const Region* a, const Region* b);
 inline int DepthOf(const Region* region) { return region == nullptr ? 0 : region->depth; }
 
-// An array: `local` is the block that this device has. A tuple: its elements, and the instruction
-// that gives them where one does and they are as it gave them.
+// Rows of a block of a dimension of `size`: that divided by the number of blocks, rounded up.
+inline int64_t BlockSize(int64_t size, const Split& split) {
+  return size / split.count + (size % split.count != 0 ? 1 : 0);
+}
+// Whether a dimension may be cut so: evenly, or with more rows than blocks.
+inline bool MayBeCutInto(int64_t size, const Split& split) { return size % split.count == 0 || size > split.count; }
+
+// An array: `local` is the block that this device has. What lies behind the end of a dimension that is not cut evenly,
+// in the last blocks, is anything. A tuple: its elements, and the instruction that gives them where one does and they
+// are as it gave them.
 struct Value {
   Instruction* local = nullptr;
+  Dims sizes;                    // of the array as a whole; empty: as large as its blocks together
   std::vector<Split> dims;       // one per dimension of an array
   std::vector<Split> unreduced;  // devices that differ in these have parts of a sum
   const Region* region = nullptr;
@@ -43,12 +52,17 @@ struct Value {
   bool IsArray() const { return !is_tuple && local->shape().IsArray(); }
   bool IsWhole() const;
   int64_t blocks() const;
+  int64_t size(std::size_t d) const { return sizes.empty() ? local->shape().dims()[d] * dims[d].count : sizes[d]; }
+  // Whether blocks have rows behind the end of a dimension.
+  bool IsPadded(std::size_t d) const { return size(d) % dims[d].count != 0; }
 };
 inline bool Holds(const Dims& list, int64_t d) { return std::ranges::find(list, d) != list.end(); }
 std::vector<Split> WholeDims(int64_t rank);
 bool AnyCut(std::span<const Split> dims);
 // The block of `shape` that a device has, in its layout; `dims` may be of the first dimensions only.
-Result<Shape> EvenBlock(const Shape& shape, std::span<const Split> dims);
+Result<Shape> BlockShape(const Shape& shape, std::span<const Split> dims);
+// The sizes of an array, or of a tuple's arrays, as `shape` has them.
+void SetSizes(Value& value, const Shape& shape);
 // All splits of an array that is cut by `dims` and in parts of a sum: those that a device's place depends on.
 std::vector<Split> Together(std::span<const Split> dims, std::span<const Split> unreduced);
 // A tuple whose elements have gone through `change`.
@@ -83,14 +97,15 @@ struct ReshardStep {
   Split along;
   std::vector<Split> after;  // how the array is cut then
 };
-// In order. Both shardings cut evenly, and all their blocks are somewhere.
+// In order. All blocks of both shardings are somewhere.
 std::vector<ReshardStep> PlanReshard(const Value& value, std::span<const Split> dims, int64_t devices);
 // The bytes that these steps bring to each device; of a block of `bytes`, which need not be there.
 double ReshardBytes(const Value& value, std::span<const Split> dims, int64_t devices);
 double ReshardBytes(const Value& value, std::span<const Split> dims, int64_t devices, double bytes);
 
-// Dimension `d` becomes whole, and cut in its place the largest of those of `sizes` that are `free` and whole: a device
-// gets a block for a block then, and not everything. False where there is none, or nothing is cut.
+// Dimension `d` becomes whole, and cut in its place the largest of those of `sizes` that are `free` and whole, one that
+// is cut evenly before others: a device gets a block for a block then, and not everything. False where there is none,
+// or nothing is cut.
 bool MoveAway(std::vector<Split>& dims, std::size_t d, const Dims& sizes, const std::vector<bool>& free);
 
 // What a reshape does to one run of dimensions: [from, from_end) melt and part into [to, to_end), as many elements. A
@@ -101,6 +116,8 @@ struct ReshapeGroup {
 };
 // Of shapes that have elements.
 std::vector<ReshapeGroup> ReshapeGroups(const Dims& from, const Dims& to);
+// Whether a cut of the slowest dimension of one side of a group gives the blocks that it gives of the other side.
+bool GoesThrough(const ReshapeGroup& group, const Dims& from, const Dims& to, const Split& split);
 // How the operand of a reshape has to be cut for its result to be cut by `dims`; nothing where no cut does that. A cut
 // dimension is the slowest of those that it melts or parts with.
 std::optional<std::vector<Split>> ThroughReshape(const Dims& from, const Dims& to, std::span<const Split> dims);
@@ -153,6 +170,9 @@ class Emitter {
   // Cuts dimension `to` by `along` in place of `from`. `others`: what the array is cut by before and after.
   Result<Instruction*> AllToAll(Instruction* local, std::size_t from, std::size_t to, const Split& along,
                                 std::span<const Split> others, const Region* region);
+  // `value` with `fill`, a scalar, in place of what lies behind the ends of the dimensions `which`.
+  Result<Value> Masked(Value value, std::span<const std::size_t> which, Instruction* fill);
+  Result<Value> MaskedWithZeros(Value value, std::span<const std::size_t> which);
   // At the end of the computation: sums of sums are taken once, and those of which a device keeps a block are no sums
   // of everything.
   Result<> FinishSums();
@@ -171,6 +191,8 @@ class Emitter {
   // From one device to all.
   Result<Instruction*> Broadcast(Instruction* value, int64_t device);
   Result<Instruction*> Zero(ElementType type);
+  // The first `count` rows of dimension `d`.
+  Result<Instruction*> FirstRows(Instruction* value, std::size_t d, int64_t count);
   // Zeros in front of and behind dimension `d`; of less than none these are taken away.
   Result<Instruction*> Pad(Instruction* value, std::size_t d, int64_t low, int64_t high);
   // `count` elements of dimension `d` from `start` on, an s32, and all of the others.
@@ -207,10 +229,12 @@ class Emitter {
   struct Block {
     std::vector<Split> dims;
     Instruction* made;
+    Instruction* padded;  // what it is cut out of: the array, with rows behind its end
   };
   std::unordered_map<const Instruction*, std::vector<Block>> blocks_;
   std::unordered_map<const Instruction*, bool> of_nothing_;
   struct Resharded {
+    Dims sizes;
     std::vector<Split> from, to;
     Instruction* made;
   };

@@ -42,7 +42,7 @@ Result<> Walk::FindGroups(const Computation& from, Scope& scope) {
 Result<Value> Walk::CutLike(Value value, const std::vector<Split>& dims, Emitter& emitter) const {
   if (!MayBeCut(value) || value.dims == dims || value.dims.size() != dims.size()) return value;
   for (std::size_t d = 0; d < dims.size(); ++d)
-    if (value.local->shape().dims()[d] * value.dims[d].count % dims[d].count != 0) return value;
+    if (!MayBeCutInto(value.size(d), dims[d])) return value;
   if (!Covers(dims, value.region, devices())) return value;
   return emitter.ReshardTo(std::move(value), dims, {});
 }

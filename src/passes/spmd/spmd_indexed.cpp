@@ -74,7 +74,7 @@ class IndexedRule : public Rule {
       if (a.slice_sizes[At(d)] != table_.dim(d) || Holds(a.start_index_map, d)) continue;
       place(all[out], operands_[0].dims[At(d)]);
       of_table[At(d)] = all[out];
-      a.slice_sizes[At(d)] /= all[out].count;
+      a.slice_sizes[At(d)] = BlockSize(a.slice_sizes[At(d)], all[out]);
     }
     if (!AnyCut(all) && !looked_up_) return std::nullopt;
     KRAFLA_ASSIGN(Instruction * t, Operand(0, of_table));
@@ -119,6 +119,7 @@ class IndexedRule : public Rule {
     const Dims batch_in = BatchOf(indices_.rank(), a.index_vector_dim),
                batch_up = Without(updates.rank(), a.update_window_dims);
     if (batch_in.size() != batch_up.size()) return std::nullopt;
+    std::vector<std::size_t> of_parts;  // dimensions of the indices
     for (std::size_t n = 0; n < batch_in.size(); ++n) {
       const auto it = std::ranges::find(a.scatter_indices_batching_dims, batch_in[n]);
       std::size_t slot = all.size();
@@ -128,6 +129,7 @@ class IndexedRule : public Rule {
       } else {
         if (!adds_parts) continue;
         all.emplace_back();
+        of_parts.push_back(At(batch_in[n]));
       }
       place(slot, operands_[2].dims[At(batch_up[n])]);
       place(slot, operands_[1].dims[At(batch_in[n])]);
@@ -146,7 +148,7 @@ class IndexedRule : public Rule {
     Split along;
     for (std::size_t n = At(rank); n < all.size(); ++n) along = Combine(along, all[n]);
     all.resize(At(rank));
-    KRAFLA_ASSIGN(Instruction * n, Operand(1, of_indices));
+    KRAFLA_ASSIGN(Instruction * n, IndicesOf(of_indices, of_parts));
     KRAFLA_ASSIGN(Instruction * u, Operand(2, of_updates));
     if (!along.whole()) return InParts(n, u, std::move(all), along);
     if (looked_up_) { KRAFLA_ASSIGN(n, OwnRows(n, a.index_vector_dim, nullptr)); }
@@ -155,9 +157,21 @@ class IndexedRule : public Rule {
   }
 
  private:
+  // The indices of a scatter; where there are none behind the ends of dimensions `which`, they are of no row.
+  Result<Instruction*> IndicesOf(const Splits& dims, std::span<const std::size_t> which) {
+    KRAFLA_ASSIGN(Value n, emitter_.Reshard(operands_[1], dims));
+    if (std::ranges::none_of(which, [&](std::size_t d) { return n.IsPadded(d); })) return n.local;
+    const ElementType type = indices_.element_type();
+    const bool is_wide = BitWidth(type) == 64 || (BitWidth(type) == 32 && !IsSigned(type));
+    KRAFLA_ASSIGN(n.local, AddConvert(emitter_.out(), n.local, is_wide ? ElementType::kS64 : ElementType::kS32));
+    Instruction* none = AddScalarConstant(emitter_.out(), n.local->shape().element_type(), -1);
+    KRAFLA_ASSIGN(n, emitter_.Masked(std::move(n), which, none));
+    return n.local;
+  }
+
   // Each device adds to zeros; the array comes to the sum of all, or to the first part of it.
   Out InParts(Instruction* indices, Instruction* updates, Splits dims, const Split& along) {
-    KRAFLA_ASSIGN(const Shape block, EvenBlock(table_, dims));
+    KRAFLA_ASSIGN(const Shape block, BlockShape(table_, dims));
     Instruction* zero = AddScalarConstant(emitter_.out(), table_.element_type(), 0);
     KRAFLA_ASSIGN(Instruction * zeros, AddBroadcastScalar(emitter_.out(), zero, block.dims()));
     KRAFLA_ASSIGN(std::optional<Value> out, WithSum(Finish({zeros, indices, updates}, dims), along));
@@ -194,7 +208,7 @@ class IndexedRule : public Rule {
   // for a scatter, where `found` is null, they are outside of the block.
   Result<Instruction*> OwnRows(Instruction* indices, int64_t vector_dim, Instruction** found) {
     const Split& split = operands_[0].dims[*looked_up_];
-    const int64_t size = table_.dims()[*looked_up_], block = size / split.count;
+    const int64_t size = table_.dims()[*looked_up_], block = BlockSize(size, split);
     const bool is_wide = BitWidth(indices->shape().element_type()) == 64;
     const ElementType type = is_wide ? ElementType::kS64 : ElementType::kS32;
     const Dims& dims = indices->shape().dims();

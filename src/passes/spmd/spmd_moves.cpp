@@ -53,7 +53,8 @@ class RowMoves {
         value_of_(value_of),
         region_(region),
         emitter_(emitter),
-        devices_(instruction.parent()->parent()->num_partitions) {}
+        devices_(instruction.parent()->parent()->num_partitions),
+        result_(instruction.shape().dims()) {}
 
   Result<std::optional<Value>> Make() {
     if (!FindDimension() || !AddPieces(i_, nullptr, 0, i_.shape().dims()[dim_], 0) || !FindCut()) return std::nullopt;
@@ -65,6 +66,29 @@ class RowMoves {
       KRAFLA_ASSIGN(const Value value, emitter_.Reshard(*value_of_(p.source), dims_));
       blocks[p.source] = value.local;
     }
+    Value made;
+    KRAFLA_ASSIGN(made.local, PutTogether(blocks));
+    made.dims = dims_;
+    made.region = region_;
+    return made;
+  }
+
+  // Of an array that devices have in blocks already.
+  Result<std::optional<Instruction*>> Rebalance(const RowBlocks& rows) {
+    dim_ = rows.dim;
+    dims_.assign(rows.dims.begin(), rows.dims.end());
+    result_ = rows.sizes;
+    const int64_t count = result_[dim_];
+    block_ = rows.block;
+    given_ = rows.local;
+    pieces_.push_back({given_, nullptr, rows.first, 0, count});
+    FindMessages();
+    if (!IsWorthIt()) return std::nullopt;
+    return PutTogether({{given_, rows.local}});
+  }
+
+ private:
+  Result<Instruction*> PutTogether(const std::map<const Instruction*, Instruction*>& blocks) {
     Instruction* out = nullptr;
     for (const Message& m : messages_) {
       Instruction* rows = nullptr;
@@ -80,14 +104,9 @@ class RowMoves {
       }
       out = rows;
     }
-    Value made;
-    made.local = out;
-    made.dims = dims_;
-    made.region = region_;
-    return made;
+    return out;
   }
 
- private:
   // The only dimension in which the operation does something; none: nothing for us.
   static std::optional<std::size_t> DimensionOf(const Instruction& i) {
     if (i.opcode() == Opcode::kConcatenate) return At(i.attr<DimensionsAttributes>().dimensions[0]);
@@ -195,11 +214,13 @@ class RowMoves {
       if (!(v->dims[dim_] == dims_[dim_])) return false;
     }
     if (dims_.empty() || !Covers(dims_, region_, devices_)) return false;
-    const int64_t count = dims_[dim_].count, rows = i_.shape().dims()[dim_];
+    const auto may_be_cut = [&](const Instruction* array) {
+      return MayBeCutInto(array->shape().dims()[dim_], dims_[dim_]);
+    };
     for (const Piece& p : pieces_)
-      if (p.source != nullptr && p.source->shape().dims()[dim_] % count != 0) return false;
-    block_ = rows / count;
-    return rows > 0 && rows % count == 0;
+      if (p.source != nullptr && !may_be_cut(p.source)) return false;
+    block_ = BlockSize(i_.shape().dims()[dim_], dims_[dim_]);
+    return block_ > 0 && may_be_cut(&i_);
   }
 
   void FindMessages() {
@@ -221,7 +242,8 @@ class RowMoves {
       auto known = std::ranges::find(arrays, p.source);
       if (known == arrays.end()) known = arrays.insert(known, p.source);
       const auto number = static_cast<std::size_t>(known - arrays.begin());
-      const int64_t own = p.source->shape().dims()[dim_] / count;
+      const int64_t size = p.source->shape().dims()[dim_],
+                    own = p.source == given_ ? size : BlockSize(size, dims_[dim_]);
       for (int64_t row = 0; row < p.count;) {
         const int64_t source = (p.from + row) / own, target = (p.to + row) / block_;
         const int64_t end = std::min({p.count, (source + 1) * own - p.from, (target + 1) * block_ - p.to});
@@ -261,13 +283,13 @@ class RowMoves {
     Splits moved = dims_;
     std::vector<bool> free(dims_.size(), true);
     free[dim_] = false;
-    const bool moves = MoveAway(moved, dim_, i_.shape().dims(), free);
+    const bool moves = MoveAway(moved, dim_, result_, free);
     return sent <= kMostMessages && 2 * rows <= (moves ? block_ : (dims_[dim_].count - 1) * block_);
   }
 
   Dims Sized(int64_t rows) const {
-    Dims out = i_.shape().dims();
-    for (std::size_t d = 0; d < out.size(); ++d) out[d] = d == dim_ ? rows : out[d] / dims_[d].count;
+    Dims out = result_;
+    for (std::size_t d = 0; d < out.size(); ++d) out[d] = d == dim_ ? rows : BlockSize(out[d], dims_[d]);
     return out;
   }
 
@@ -355,6 +377,8 @@ class RowMoves {
   const Region* region_;
   Emitter& emitter_;
   const int64_t devices_;
+  Dims result_;                         // its sizes
+  const Instruction* given_ = nullptr;  // the blocks of the only array, where these are not as it would be cut
   std::size_t dim_ = 0;
   int depth_ = 0;  // of operations of each other
   std::vector<Piece> pieces_;
@@ -372,6 +396,12 @@ Result<std::optional<Value>> MoveRows(const Instruction& instruction, const Valu
   if ((op != Opcode::kSlice && op != Opcode::kPad && op != Opcode::kConcatenate) || instruction.shape().IsDynamic())
     return std::nullopt;
   return RowMoves(instruction, value_of, region, emitter).Make();
+}
+
+Result<std::optional<Instruction*>> Rebalance(const Instruction& instruction, const RowBlocks& rows,
+                                              const Region* region, Emitter& emitter) {
+  const ValueOf nothing;
+  return RowMoves(instruction, nothing, region, emitter).Rebalance(rows);
 }
 
 }  // namespace krafla::spmd

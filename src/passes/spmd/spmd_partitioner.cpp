@@ -181,7 +181,7 @@ class Entry {
     }
     const Sharding& sharding = shardings[(*leaf)++];
     if (!shape.IsArray() || sharding.IsReplicated() || sharding.only) return shape;
-    return spmd::BlockShape(shape, sharding);
+    return spmd::BlockShape(shape, sharding.dims);
   }
 
   Result<Value> Parameter(const Instruction& p, Emitter& emitter) {
@@ -211,32 +211,23 @@ class Entry {
       }
       for (std::size_t d = 0; d < v.dims.size(); ++d) v.dims[d] = shardings[n].dim(static_cast<int64_t>(d));
       v.unreduced = shardings[n].unreduced;
-      KRAFLA_ASSIGN(v, CutPadding(std::move(v), *leaves[n], emitter));
+      v.sizes = leaves[n]->dims();
+      KRAFLA_ASSIGN(v, WithoutEmpty(std::move(v), emitter));
     }
     return out;
   }
 
-  // Dimensions that are not cut evenly are put together, and what lies behind their end is dropped.
-  Result<Value> CutPadding(Value value, const Shape& shape, Emitter& emitter) {
-    std::vector<Split> even = value.dims;
-    SliceAttributes slice{Dims(value.dims.size(), 0), {}, Dims(value.dims.size(), 1)};
-    bool uneven = false;
-    for (std::size_t d = 0; d < even.size(); ++d) {
-      if (shape.dims()[d] % even[d].count == 0) continue;
-      even[d] = Split();
-      uneven = true;
-    }
-    if (!uneven) return value;
-    KRAFLA_ASSIGN(value, emitter.Reshard(std::move(value), even));
-    for (std::size_t d = 0; d < even.size(); ++d) slice.limits.push_back(shape.dims()[d] / even[d].count);
-    KRAFLA_ASSIGN(value.local, emitter.Infer(Opcode::kSlice, {value.local}, std::move(slice)));
-    return value;
+  // Dimensions with fewer rows than blocks are put together.
+  Result<Value> WithoutEmpty(Value value, Emitter& emitter) {
+    std::vector<Split> dims = value.dims;
+    for (std::size_t d = 0; d < dims.size(); ++d)
+      if (!spmd::MayBeCutInto(value.size(d), dims[d])) dims[d] = Split();
+    return emitter.Reshard(std::move(value), dims);
   }
 
   Result<Instruction*> Root(const Instruction& root, Value result, Emitter& emitter) {
     KRAFLA_ASSIGN(std::vector<Sharding> shardings, ShardingsOf(root, meshes_, module_.num_partitions));
-    // The sharding of a parameter that is returned is the parameter's; that of a constraint has been followed as far as
-    // it cuts evenly.
+    // The sharding of a parameter that is returned is the parameter's; that of a constraint has been followed.
     const bool says_nothing = root.opcode() == Opcode::kParameter || root.opcode() == Opcode::kCustomCall;
     std::vector<Value*> values;
     spmd::Leaves(result, values);
@@ -254,7 +245,10 @@ class Entry {
           if (leaf != Opcode::kCustomCall && leaf != Opcode::kParameter) {
             KRAFLA_ASSIGN(v, emitter.Settle(std::move(v)));
           }
+          // Nor do blocks that are not equal, as XLA has it (EvenlyPartition, xla/service/sharding_propagation.cc).
           sharding.dims = v.dims;
+          for (std::size_t d = 0; d < v.dims.size(); ++d)
+            if (v.IsPadded(d)) sharding.dims[d] = Split();
           sharding.unreduced = v.unreduced;
         }
       }
@@ -262,24 +256,20 @@ class Entry {
       shardings_.results.push_back(ShardingToText(sharding, leaves[n]->rank(), module_.num_partitions));
       results_.push_back(sharding);
       if (!v.IsArray()) continue;
-      KRAFLA_ASSIGN(v, ResultBlock(std::move(v), *leaves[n], sharding, emitter));
+      KRAFLA_ASSIGN(v, ResultBlock(std::move(v), sharding, emitter));
     }
     return emitter.Materialize(result);
   }
 
-  Result<Value> ResultBlock(Value value, const Shape& shape, const Sharding& sharding, Emitter& emitter) {
+  Result<Value> ResultBlock(Value value, const Sharding& sharding, Emitter& emitter) {
     std::vector<Split> dims(value.dims.size());
-    if (!(value.unreduced == sharding.unreduced)) { KRAFLA_ASSIGN(value, emitter.Settle(std::move(value))); }
+    std::vector<std::size_t> all;
     for (std::size_t d = 0; d < dims.size(); ++d) {
       dims[d] = sharding.dim(static_cast<int64_t>(d));
-      const int64_t size = shape.dims()[d], over = size % dims[d].count;
-      if (over == 0) continue;
-      std::vector<Split> whole = value.dims;
-      whole[d] = Split();
-      KRAFLA_ASSIGN(value, emitter.Reshard(std::move(value), whole));
-      KRAFLA_ASSIGN(value.local, emitter.Pad(value.local, d, 0, dims[d].count - over));
+      all.push_back(d);
     }
-    return emitter.ReshardTo(std::move(value), dims, sharding.unreduced);
+    KRAFLA_ASSIGN(value, emitter.ReshardTo(std::move(value), dims, sharding.unreduced));
+    return emitter.MaskedWithZeros(std::move(value), all);
   }
 
   // The entry's layouts and aliases are about whole arrays.

@@ -59,12 +59,19 @@ class ReduceRule : public Rule {
       else dims[d] = Split();
     }
     if (!AnyCut(dims)) return std::nullopt;
-    std::vector<Instruction*> made;
-    for (std::size_t o = 0; o < operands_.size(); ++o) {
-      KRAFLA_ASSIGN(Instruction * one, o < count ? Operand(o, dims) : WholeOperand(o));
+    std::vector<Instruction*> made, starts;
+    for (std::size_t o = count; o < operands_.size(); ++o) {
+      KRAFLA_ASSIGN(Instruction * one, WholeOperand(o));
+      starts.push_back(one);
+    }
+    // Each part starts from the initial value, so that it may come any number of times.
+    std::vector<std::size_t> which;
+    for (const int64_t d : reduced) which.push_back(At(d));
+    for (std::size_t o = 0; o < count; ++o) {
+      KRAFLA_ASSIGN(Instruction * one, Operand(o, dims, which, starts[o]));
       made.push_back(one);
     }
-    const std::vector<Instruction*> starts(made.begin() + static_cast<std::ptrdiff_t>(count), made.end());
+    made.insert(made.end(), starts.begin(), starts.end());
     KRAFLA_ASSIGN(std::optional<Value> value, Finish(std::move(made), std::move(out)));
     if (along.whole()) return value;
     if (!adds_up) return Chosen(std::move(*value), starts, along);

@@ -19,9 +19,13 @@ using Splits = std::vector<Split>;
 // What is left to be done, step by step.
 class Plan {
  public:
-  Plan(std::span<const Split> from, std::span<const Split> to, std::span<const Split> unreduced, const Region* region,
-       int64_t devices)
-      : now_(from.begin(), from.end()), to_(to), unreduced_(unreduced), region_(region), devices_(devices) {}
+  Plan(const Value& value, std::span<const Split> to, int64_t devices)
+      : now_(value.dims),
+        to_(to),
+        sizes_(value.sizes),
+        unreduced_(value.unreduced),
+        region_(value.region),
+        devices_(devices) {}
 
   std::vector<ReshardStep> Make() && {
     CutMore();
@@ -29,15 +33,23 @@ class Plan {
     for (std::size_t d = 0; d < now_.size(); ++d) MoveTo(d);
     for (std::size_t d = 0; d < now_.size(); ++d) {
       if (now_[d].whole() || now_[d] == to_[d]) continue;
-      if (std::optional<Split> more = Finer(to_[d], now_[d])) Gather(d, std::move(*more), to_[d]);
-      else if (!Finer(now_[d], to_[d])) Gather(d, now_[d], Split());
+      if (std::optional<Split> more = Within(d, to_[d], now_[d])) Gather(d, std::move(*more), to_[d]);
+      else if (!Within(d, now_[d], to_[d])) Gather(d, now_[d], Split());
     }
     for (std::size_t d = 0; d < now_.size(); ++d)
-      if (now_[d] != to_[d]) Cut(d, *Finer(now_[d], to_[d]));
+      if (now_[d] != to_[d]) Cut(d, *Within(d, now_[d], to_[d]));
     return std::move(steps_);
   }
 
  private:
+  // What cuts blocks of dimension `d` into finer ones. Where rows do not divide evenly those of two fine blocks may be
+  // more than a coarse one has; then nothing does.
+  std::optional<Split> Within(std::size_t d, const Split& coarse, const Split& fine) const {
+    if (!sizes_.empty() && !coarse.whole() && !fine.whole() &&
+        BlockSize(sizes_[d], coarse) * coarse.count != BlockSize(sizes_[d], fine) * fine.count)
+      return std::nullopt;
+    return Finer(coarse, fine);
+  }
   bool MayBe(std::span<const Split> dims) const { return Covers(Together(dims, unreduced_), region_, devices_); }
 
   void Cut(std::size_t d, Split more) {
@@ -53,7 +65,7 @@ class Plan {
   void CutMore() {
     for (std::size_t d = 0; d < now_.size(); ++d) {
       if (now_[d] == to_[d]) continue;
-      std::optional<Split> more = Finer(now_[d], to_[d]);
+      std::optional<Split> more = Within(d, now_[d], to_[d]);
       if (!more) continue;
       Splits dims = now_;
       dims[d] = to_[d];
@@ -73,13 +85,13 @@ class Plan {
 
   // Dimension `d` is cut by what another one loses.
   void MoveTo(std::size_t d) {
-    const std::optional<Split> more = now_[d] == to_[d] ? std::nullopt : Finer(now_[d], to_[d]);
+    const std::optional<Split> more = now_[d] == to_[d] ? std::nullopt : Within(d, now_[d], to_[d]);
     if (!more) return;
     for (std::size_t e = 0; e < now_.size(); ++e) {
       if (e == d || now_[e].whole()) continue;
       Split between = Combine(to_[e], *more);
-      std::optional<Split> rest = Finer(between, now_[e]);
-      if (!rest) continue;
+      std::optional<Split> rest = Within(e, between, now_[e]);
+      if (!rest || !Within(e, to_[e], between)) continue;
       if (!rest->whole()) Gather(e, std::move(*rest), std::move(between));
       now_[d] = to_[d];
       now_[e] = to_[e];
@@ -89,7 +101,9 @@ class Plan {
   }
 
   Splits now_;
-  std::span<const Split> to_, unreduced_;
+  std::span<const Split> to_;
+  const Dims& sizes_;
+  std::span<const Split> unreduced_;
   const Region* region_;
   int64_t devices_;
   std::vector<ReshardStep> steps_;
@@ -110,7 +124,7 @@ std::optional<Split> Finer(const Split& coarse, const Split& fine) {
 }
 
 std::vector<ReshardStep> PlanReshard(const Value& value, std::span<const Split> dims, int64_t devices) {
-  return Plan(value.dims, dims, value.unreduced, value.region, devices).Make();
+  return Plan(value, dims, devices).Make();
 }
 
 double ReshardBytes(const Value& value, std::span<const Split> dims, int64_t devices) {
@@ -137,17 +151,22 @@ bool MoveAway(std::vector<Split>& dims, std::size_t d, const Dims& sizes, const 
   Split split = std::exchange(dims[d], Split());
   if (split.whole()) return false;
   std::optional<std::size_t> to;
-  for (std::size_t e = 0; e < dims.size(); ++e)
-    if (free[e] && dims[e].whole() && sizes[e] % split.count == 0 && sizes[e] > 0 && (!to || sizes[e] > sizes[*to]))
-      to = e;
+  const auto is_even = [&](std::size_t e) { return sizes[e] % split.count == 0; };
+  for (std::size_t e = 0; e < dims.size(); ++e) {
+    if (!free[e] || !dims[e].whole() || sizes[e] == 0 || !MayBeCutInto(sizes[e], split)) continue;
+    if (!to || (is_even(e) == is_even(*to) ? sizes[e] > sizes[*to] : is_even(e))) to = e;
+  }
   if (to) dims[*to] = std::move(split);
   return to.has_value();
 }
 
 Result<Value> Emitter::Reshard(Value value, std::span<const Split> dims) {
   const Instruction* before = value.local;
+  if (value.sizes.empty())
+    for (std::size_t d = 0; d < value.dims.size(); ++d)
+      value.sizes.push_back(before->shape().dims()[d] * value.dims[d].count);
   for (const Resharded& known : resharded_[before])
-    if (known.from == value.dims && std::ranges::equal(known.to, dims)) {
+    if (known.sizes == value.sizes && known.from == value.dims && std::ranges::equal(known.to, dims)) {
       value.local = known.made;
       value.dims = known.to;
       return value;
@@ -168,18 +187,26 @@ Result<Value> Emitter::Reshard(Value value, std::span<const Split> dims) {
       }
       case ReshardStep::Kind::kAllToAll: {
         others[step.to] = value.dims[step.to];
+        const int64_t rows = BlockSize(value.sizes[step.to], step.after[step.to]) * step.along.count;
+        if (const int64_t more = rows - value.local->shape().dims()[step.to]; more > 0) {
+          KRAFLA_ASSIGN(value.local, Pad(value.local, step.to, 0, more));
+        }
         KRAFLA_ASSIGN(value.local, AllToAll(value.local, step.from, step.to, step.along, others, value.region));
+        KRAFLA_ASSIGN(value.local,
+                      FirstRows(value.local, step.from, BlockSize(value.sizes[step.from], step.after[step.from])));
         break;
       }
       case ReshardStep::Kind::kGather: {
         KRAFLA_ASSIGN(value.local,
                       Gather(value.local, static_cast<int64_t>(step.from), step.along, others, value.region));
+        KRAFLA_ASSIGN(value.local,
+                      FirstRows(value.local, step.from, BlockSize(value.sizes[step.from], step.after[step.from])));
         break;
       }
     }
     value.dims = std::move(step.after);
   }
-  resharded_[before].push_back({std::move(from), value.dims, value.local});
+  resharded_[before].push_back({value.sizes, std::move(from), value.dims, value.local});
   return value;
 }
 
@@ -279,7 +306,10 @@ void Emitter::ScatterSums() {
         !sum.made->control_predecessors().empty())
       continue;
     const Block& block = known->second[0];
-    if (sum.made->users()[0] != block.made || block.made->opcode() != Opcode::kDynamicSlice) continue;
+    Instruction* user = sum.made->users()[0];
+    const bool is_padded = user->opcode() == Opcode::kPad && user == block.padded && user->users().size() == 1;
+    if (is_padded) user = user->users()[0];
+    if (user != block.made || block.made->opcode() != Opcode::kDynamicSlice) continue;
     std::optional<std::size_t> cut;
     bool one = true;
     for (std::size_t d = 0; d < block.dims.size(); ++d) {
@@ -291,8 +321,10 @@ void Emitter::ScatterSums() {
     CollectiveAttributes attributes = sum.made->attr<CollectiveAttributes>();
     attributes.channel_id = channels_.next++;
     attributes.dimension = static_cast<int64_t>(*cut);
-    Instruction* made = out_.Add(Opcode::kReduceScatter, block.made->shape(), {sum.made->operand(0)},
-                                 std::move(attributes), {sum.made->called(0)});
+    Instruction* parts = sum.made->operand(0);
+    if (is_padded) parts = Clone(*block.padded, block.padded->shape(), {parts, block.padded->operand(1)});
+    Instruction* made =
+        out_.Add(Opcode::kReduceScatter, block.made->shape(), {parts}, std::move(attributes), {sum.made->called(0)});
     block.made->ReplaceAllUsesWith(made);
   }
 }

@@ -51,6 +51,16 @@ Result<Instruction*> Rule::Operand(std::size_t o, std::span<const Split> dims) {
   KRAFLA_ASSIGN(Value value, emitter_.Reshard(operands_[o], dims));
   return value.local;
 }
+Result<Instruction*> Rule::Operand(std::size_t o, std::span<const Split> dims, std::span<const std::size_t> which,
+                                   Instruction* fill) {
+  KRAFLA_ASSIGN(Value value, emitter_.Reshard(operands_[o], dims));
+  if (fill == nullptr) {
+    KRAFLA_ASSIGN(value, emitter_.MaskedWithZeros(std::move(value), which));
+  } else {
+    KRAFLA_ASSIGN(value, emitter_.Masked(std::move(value), which, fill));
+  }
+  return value.local;
+}
 Result<Instruction*> Rule::WholeOperand(std::size_t o) {
   KRAFLA_ASSIGN(Value value, emitter_.Whole(operands_[o]));
   return value.local;
@@ -59,12 +69,12 @@ Result<Instruction*> Rule::WholeOperand(std::size_t o) {
 Rule::Out Rule::Finish(std::vector<Instruction*> operands, Splits dims) {
   if (!i_.shape().IsTuple()) {
     dims.resize(At(i_.shape().rank()));
-    KRAFLA_ASSIGN(Shape shape, EvenBlock(i_.shape(), dims));
+    KRAFLA_ASSIGN(Shape shape, BlockShape(i_.shape(), dims));
     return Made(emitter_.Clone(i_, std::move(shape), std::move(operands)), std::move(dims));
   }
   std::vector<Shape> shapes;
   for (const Shape& s : i_.shape().tuple_elements()) {
-    KRAFLA_ASSIGN(Shape shape, EvenBlock(s, dims));
+    KRAFLA_ASSIGN(Shape shape, BlockShape(s, dims));
     shapes.push_back(std::move(shape));
   }
   KRAFLA_ASSIGN(Shape tuple, Shape::MakeTuple(std::move(shapes)));
@@ -73,6 +83,7 @@ Rule::Out Rule::Finish(std::vector<Instruction*> operands, Splits dims) {
   out.is_tuple = true;
   for (const Shape& s : i_.shape().tuple_elements()) {
     Value& element = out.elements.emplace_back();
+    element.sizes = s.dims();
     element.dims = dims;
     element.dims.resize(At(s.rank()));
     element.region = region_;
@@ -83,6 +94,7 @@ Rule::Out Rule::Finish(std::vector<Instruction*> operands, Splits dims) {
 Value Rule::Made(Instruction* local, Splits dims) const {
   Value out;
   out.local = local;
+  if (i_.shape().IsArray()) out.sizes = i_.shape().dims();
   out.dims = std::move(dims);
   out.region = region_;
   return out;

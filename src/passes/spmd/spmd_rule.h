@@ -30,6 +30,10 @@ class Rule {
   static std::vector<std::size_t> FirstOperands(std::size_t count);
 
   Result<Instruction*> Operand(std::size_t o, std::span<const Split> dims);
+  // The same with `fill`, a scalar, or zeros where that is null, behind the ends of dimensions `which`: of those that
+  // an operation sums up or puts its elements together from.
+  Result<Instruction*> Operand(std::size_t o, std::span<const Split> dims, std::span<const std::size_t> which,
+                               Instruction* fill = nullptr);
   Result<Instruction*> WholeOperand(std::size_t o);
   // The results of an instruction, each cut by `dims`, and whole in dimensions behind those.
   Out Finish(std::vector<Instruction*> operands, Splits dims);

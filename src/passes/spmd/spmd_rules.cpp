@@ -67,23 +67,91 @@ class PlainRule : public Rule {
     return Finish({operands_[0].local}, std::move(dims));
   }
 
-  // When a reshape merges or splits dimensions, the slowest-varying one keeps its sharding.
+  // When a reshape merges or splits dimensions, the slowest-varying one keeps its sharding. Where the blocks of both
+  // sides are not the same, rows go to neighbours, or the cut to another dimension.
   Out Reshape() {
     const Dims& from = i_.operand(0)->shape().dims();
     const Dims& to = i_.shape().dims();
     if (i_.shape().element_count() == 0) return std::nullopt;
     Splits in = WholeDims(from.ssize()), out = WholeDims(to.ssize());
-    for (const ReshapeGroup& g : ReshapeGroups(from, to)) {
-      const std::size_t p = g.slowest_from, q = g.slowest_to;
-      if (p >= g.from_end || q >= g.to_end) continue;
+    const std::vector<ReshapeGroup> groups = ReshapeGroups(from, to);
+    std::vector<bool> free(from.size(), false);
+    std::optional<std::size_t> other;  // the group of which the blocks are not the same
+    for (std::size_t n = 0; n < groups.size(); ++n) {
+      const std::size_t p = groups[n].slowest_from, q = groups[n].slowest_to;
+      if (p >= groups[n].from_end || q >= groups[n].to_end) continue;
       const Split& split = operands_[0].dims[p];
-      if (split.whole() || to[q] % split.count != 0) continue;
+      if (split.whole()) continue;
       in[p] = split;
-      out[q] = split;
+      if (GoesThrough(groups[n], from, to, split)) {
+        out[q] = split;
+        continue;
+      }
+      if (other) in[groups[*other].slowest_from] = Split();
+      other = n;
     }
+    if (other) {
+      KRAFLA_ASSIGN(std::optional<Value> rebalanced, ReshapeByRows(groups, *other, in, out));
+      if (rebalanced) return rebalanced;
+      in[groups[*other].slowest_from] = Split();
+      MoveCut(groups, operands_[0].dims[groups[*other].slowest_from], in, out);
+    }
+    for (const ReshapeGroup& g : groups)
+      if (g.slowest_from < g.from_end && (g.slowest_to >= g.to_end || out[g.slowest_to].whole()))
+        in[g.slowest_from] = Split();
     if (!AnyCut(out)) return std::nullopt;
     KRAFLA_ASSIGN(Instruction * operand, Operand(0, in));
     return Finish({operand}, std::move(out));
+  }
+
+  // Cuts the largest dimension that is whole and may be cut so, before the reshape and after it.
+  void MoveCut(const std::vector<ReshapeGroup>& groups, const Split& split, Splits& in, Splits& out) const {
+    const Dims &from = i_.operand(0)->shape().dims(), &to = i_.shape().dims();
+    const ReshapeGroup* best = nullptr;
+    for (const ReshapeGroup& g : groups)
+      if (g.slowest_from < g.from_end && g.slowest_to < g.to_end && in[g.slowest_from].whole() &&
+          GoesThrough(g, from, to, split) && (best == nullptr || from[g.slowest_from] > from[best->slowest_from]))
+        best = &g;
+    if (best != nullptr) in[best->slowest_from] = out[best->slowest_to] = split;
+  }
+
+  // The elements of one group are rows of blocks that have other numbers of them before and after.
+  Out ReshapeByRows(const std::vector<ReshapeGroup>& groups, std::size_t other, const Splits& in, Splits out) {
+    const ReshapeGroup& g = groups[other];
+    const Split& split = in[g.slowest_from];
+    const Dims& to = i_.shape().dims();
+    if (!MayBeCutInto(i_.operand(0)->shape().dims()[g.slowest_from], split) || !MayBeCutInto(to[g.slowest_to], split))
+      return std::nullopt;
+    out[g.slowest_to] = split;
+    if (!MayCut(in) || !MayCut(out)) return std::nullopt;
+    KRAFLA_ASSIGN(const Shape block, BlockShape(i_.shape(), out));
+    // The dimensions of the result, those of the group melted.
+    RowBlocks rows{nullptr, 0, 0, 1, {}, {}};
+    Dims local, melted;
+    for (std::size_t d = 0; d < to.size(); ++d) {
+      if (d < g.to || d >= g.to_end) {
+        local.push_back(block.dims()[d]);
+        rows.sizes.push_back(to[d]);
+        rows.dims.push_back(out[d]);
+        continue;
+      }
+      if (d == g.to) {
+        rows.dim = local.size();
+        local.push_back(1);
+        rows.sizes.push_back(1);
+        rows.dims.push_back(split);
+      }
+      rows.block *= block.dims()[d];
+      rows.sizes[rows.dim] *= to[d];
+    }
+    KRAFLA_ASSIGN(Value operand, emitter_.Reshard(operands_[0], in));
+    for (std::size_t d = groups[other].slowest_from; d < g.from_end; ++d)
+      local[rows.dim] *= operand.local->shape().dims()[d];
+    KRAFLA_ASSIGN(rows.local, AddReshape(emitter_.out(), operand.local, local));
+    KRAFLA_ASSIGN(std::optional<Instruction*> made, Rebalance(i_, rows, region_, emitter_));
+    if (!made) return std::nullopt;
+    KRAFLA_ASSIGN(Instruction * reshaped, AddReshape(emitter_.out(), *made, block.dims()));
+    return Made(reshaped, std::move(out));
   }
 
   // Cut along the batch, the features that come out, or (parts of a sum) those that go in.
@@ -109,8 +177,9 @@ class PlainRule : public Rule {
     input[At(a.input_batch)] = out[At(a.output_batch)] = all[0];
     kernel[At(a.kernel_output_feature)] = out[At(a.output_feature)] = all[1];
     input[At(a.input_feature)] = kernel[At(a.kernel_input_feature)] = all[2];
-    KRAFLA_ASSIGN(Instruction * x, Operand(0, input));
-    KRAFLA_ASSIGN(Instruction * k, Operand(1, kernel));
+    const std::size_t of_input = At(a.input_feature), of_kernel = At(a.kernel_input_feature);
+    KRAFLA_ASSIGN(Instruction * x, Operand(0, input, std::span(&of_input, 1)));
+    KRAFLA_ASSIGN(Instruction * k, Operand(1, kernel, std::span(&of_kernel, 1)));
     return WithSum(Finish({x, k}, std::move(out)), all[2]);
   }
 
@@ -182,7 +251,13 @@ class PlainRule : public Rule {
   // block.
   bool EachHas(int64_t d, int64_t step) const {
     const int64_t size = i_.operand(0)->shape().dim(d);
-    return size == step * i_.shape().dim(d) && size / operands_[0].dims[At(d)].count % step == 0;
+    return size == step * i_.shape().dim(d) && BlocksAre(d, step);
+  }
+  // Whether blocks of the operand's dimension have `times` the rows of the result's, or the other way.
+  bool BlocksAre(int64_t d, int64_t times) const {
+    const Split& split = operands_[0].dims[At(d)];
+    const int64_t from = BlockSize(i_.operand(0)->shape().dim(d), split), to = BlockSize(i_.shape().dim(d), split);
+    return std::max(from, to) == times * std::min(from, to);
   }
 
   // Whether the windows of a select-and-scatter along a dimension lie side by side, and none in two blocks.
@@ -190,8 +265,28 @@ class PlainRule : public Rule {
     WindowDim side_by_side;
     side_by_side.size = side_by_side.stride = w.size;
     const int64_t input = i_.operand(0)->shape().dims()[d], windows = i_.operand(1)->shape().dims()[d];
-    return w == side_by_side && input == windows * w.size && windows % operands_[0].dims[d].count == 0 &&
-           windows % operands_[1].dims[d].count == 0;
+    const auto is_block = [&](const Split& s) { return BlockSize(input, s) == BlockSize(windows, s) * w.size; };
+    return w == side_by_side && input == windows * w.size && is_block(operands_[0].dims[d]) &&
+           is_block(operands_[1].dims[d]);
+  }
+
+  // What lies behind the end has come to the front then, and all rows go as many to the front again.
+  Out ReverseRows() {
+    const Dims& turned = i_.attr<DimensionsAttributes>().dimensions;
+    Splits dims = operands_[0].dims;
+    KRAFLA_ASSIGN(std::optional<Value> out, Finish({operands_[0].local}, dims));
+    for (const int64_t n : turned) {
+      const std::size_t d = At(n);
+      for (int32_t& block : out->dims[d].block) block = static_cast<int32_t>(out->dims[d].count) - 1 - block;
+      if (!operands_[0].IsPadded(d)) continue;
+      const int64_t block = out->local->shape().dims()[d];
+      const RowBlocks rows{out->local,        d,        block * dims[d].count - i_.shape().dims()[d], block,
+                           i_.shape().dims(), out->dims};
+      KRAFLA_ASSIGN(std::optional<Instruction*> moved, Rebalance(i_, rows, region_, emitter_));
+      if (!moved) return std::nullopt;
+      out->local = *moved;
+    }
+    return out;
   }
 
   // Operations that leave some dimensions alone: those may be cut, in all arrays alike.
@@ -216,9 +311,16 @@ class PlainRule : public Rule {
       const auto& p = i_.attr<PadAttributes>();
       // As many between two as at both ends.
       for (std::size_t d = 0; d < alone.size(); ++d)
-        alone[d] = p.low[d] >= 0 && p.high[d] >= 0 && p.low[d] + p.high[d] == p.interior[d];
+        alone[d] = p.low[d] >= 0 && p.high[d] >= 0 && p.low[d] + p.high[d] == p.interior[d] &&
+                   BlocksAre(static_cast<int64_t>(d), p.interior[d] + 1);
     } else if (op == Opcode::kReverse) {
       first(1);
+      if (std::ranges::any_of(i_.attr<DimensionsAttributes>().dimensions,
+                              [&](int64_t d) { return operands_[0].IsPadded(At(d)); })) {
+        KRAFLA_ASSIGN(std::optional<Value> reversed, ReverseRows());
+        if (reversed) return reversed;
+      }
+      for (const int64_t d : i_.attr<DimensionsAttributes>().dimensions) alone[At(d)] = !operands_[0].IsPadded(At(d));
     } else if (op == Opcode::kDynamicSlice) {
       first(1);
       const Dims& sizes = i_.attr<DynamicSliceAttributes>().slice_sizes;
@@ -256,9 +358,9 @@ class PlainRule : public Rule {
     if (!AnyCut(dims)) return std::nullopt;
     if (auto* s = std::get_if<SliceAttributes>(&attributes))
       for (std::size_t d = 0; d < dims.size(); ++d)
-        if (alone[d]) s->limits[d] = shape->dims()[d] / dims[d].count;
+        if (alone[d]) s->limits[d] = BlockSize(shape->dims()[d], dims[d]);
     if (auto* s = std::get_if<DynamicSliceAttributes>(&attributes))
-      for (std::size_t d = 0; d < dims.size(); ++d) s->slice_sizes[d] /= dims[d].count;
+      for (std::size_t d = 0; d < dims.size(); ++d) s->slice_sizes[d] = BlockSize(s->slice_sizes[d], dims[d]);
     std::vector<Instruction*> made;
     for (std::size_t o = 0; o < operands_.size(); ++o) {
       KRAFLA_ASSIGN(Instruction * one, o < arrays.size() ? Operand(o, dims) : WholeOperand(o));

@@ -44,4 +44,17 @@ using ValueOf = std::function<const Value*(const Instruction*)>;
 Result<std::optional<Value>> MoveRows(const Instruction& instruction, const ValueOf& value_of, const Region* region,
                                       Emitter& emitter);
 
+// Blocks of another number of rows than the array would be cut into: device by device `local` has the next rows, of
+// which the array's begin at `first`.
+struct RowBlocks {
+  Instruction* local;
+  std::size_t dim;
+  int64_t first, block;  // rows that a block is to have
+  Dims sizes;            // of the array
+  std::vector<Split> dims;
+};
+// The array's blocks of `block` rows; nothing where that takes more than to move the cut.
+Result<std::optional<Instruction*>> Rebalance(const Instruction& instruction, const RowBlocks& rows,
+                                              const Region* region, Emitter& emitter);
+
 }  // namespace krafla::spmd

@@ -34,6 +34,7 @@ Result<Value> Walk::Run(const Computation& from, std::vector<Value> arguments, c
         if (it != scope.values.end() && !it->second.is_tuple && it->second.local != made->local)
           made->local->AddControlPredecessor(it->second.local);
       }
+    SetSizes(*made, i->shape());
     scope.values[i.get()] = std::move(*made);
   }
   --depth_;

@@ -88,7 +88,7 @@ class Walk {
   Result<> FindGroups(const Computation& from, Scope& scope);
   // `made` of `i`, as its groups have it; what was made before where the group learns of a cut only now.
   Result<> CutAlike(const Instruction& i, Value& made, Scope& scope);
-  // As `dims` say where that cuts evenly and gives every block to a device; else as it is.
+  // As `dims` say where that gives every block to a device; else as it is.
   Result<Value> CutLike(Value value, const std::vector<Split>& dims, Emitter& emitter) const;
 
   Result<Value> GlobalToLocal(const Instruction& i, Scope& scope);
@@ -116,8 +116,5 @@ class Walk {
 
 // The value of a frontend attribute, as written between its quotes; empty where there is none.
 std::string_view FrontendAttribute(const InstructionMetadata& metadata, std::string_view key);
-
-// The block of `shape` that a device has, rounded up; in the layout of `shape`.
-Result<Shape> BlockShape(const Shape& shape, const Sharding& sharding);
 
 }  // namespace krafla::spmd

@@ -59,6 +59,7 @@ class WindowRule : public Rule {
     }
     if (halos_.empty() || !MayCut(in)) return std::nullopt;
     KRAFLA_ASSIGN(Value x, emitter_.Reshard(operands_[0], in));
+    KRAFLA_ASSIGN(x, emitter_.MaskedWithZeros(std::move(x), CutDims()));
     for (const Cut& cut : halos_) { KRAFLA_ASSIGN(x, WithHalo(std::move(x), cut, nullptr)); }
     KRAFLA_ASSIGN(Instruction * kernel, Operand(1, of_kernel));
     ConvolutionAttributes local = a;
@@ -81,6 +82,7 @@ class WindowRule : public Rule {
     if (halos_.empty() || !MayCut(in)) return std::nullopt;
     KRAFLA_ASSIGN(Instruction * init, WholeOperand(1));
     KRAFLA_ASSIGN(Value x, emitter_.Reshard(operands_[0], in));
+    KRAFLA_ASSIGN(x, emitter_.Masked(std::move(x), CutDims(), init));
     for (const Cut& cut : halos_) { KRAFLA_ASSIGN(x, WithHalo(std::move(x), cut, init)); }
     local.window = window_;
     return With(std::move(local), {x.local, init}, std::move(out));
@@ -92,15 +94,24 @@ class WindowRule : public Rule {
     Halo halo;
   };
 
+  // Behind whose ends windows read.
+  std::vector<std::size_t> CutDims() const {
+    std::vector<std::size_t> out;
+    for (const Cut& cut : halos_) out.push_back(At(cut.dim));
+    return out;
+  }
+
   // Keeps dimension `from` cut, where it is, and so does the result's `to`; the window reads no further than what each
   // device then has.
   void Take(int64_t from, int64_t to, WindowDim& w, Splits& in, Splits& out) {
     const Split& split = operands_[0].dims[At(from)];
     if (split.whole()) return;
     const int64_t input = i_.operand(0)->shape().dim(from), made = i_.shape().dim(to);
+    const int64_t block = BlockSize(input, split), windows = BlockSize(made, split);
     // The blocks of both begin together.
-    if (input % split.count != 0 || made % split.count != 0 || input * w.base_dilation != made * w.stride) return;
-    const std::optional<Halo> halo = HaloOf(w, input / split.count, made / split.count);
+    if (!MayBeCutInto(input, split) || !MayBeCutInto(made, split) || block * w.base_dilation != windows * w.stride)
+      return;
+    const std::optional<Halo> halo = HaloOf(w, block, windows);
     if (!halo) return;
     in[At(from)] = out[At(to)] = split;
     halos_.push_back({from, *halo});
@@ -114,8 +125,9 @@ class WindowRule : public Rule {
     const int64_t count = operands_[0].dims[At(from)].count, block = i_.operand(0)->shape().dim(from) / count;
     WindowDim part = w;
     part.size /= count;
-    if (w.reversal || i_.shape().element_type() == ElementType::kPred ||
-        part.size * w.window_dilation != block * w.base_dilation)
+    // Of parts that are not equal a device would have rows of the kernel that are none, over rows of the input.
+    if (operands_[0].IsPadded(At(from)) || w.size % count != 0 || w.reversal ||
+        i_.shape().element_type() == ElementType::kPred || part.size * w.window_dilation != block * w.base_dilation)
       return false;
     const std::optional<Halo> halo = HaloOf(part, block, windows);
     if (!halo) return false;
