@@ -48,7 +48,8 @@ void DeviceOptions::AddTo(CLI::App& app, Takes takes) {
          "hardware has them, some units in the last place from XLA's (Vulkan); int-dot: a few rows times weights "
          "of 4 or 8 bits are rounded to 8 bits and multiplied as integers (CPU); device-sums: collectives sum on "
          "devices whose shaders run on the host's processors too; overlap-all: every collective goes on while "
-         "kernels run, however little there is to do meanwhile")
+         "kernels run, however little there is to do meanwhile; dots-by-turns: products of which an operand comes block "
+         "by block from other devices while others are worked on")
       ->delimiter(',')
       ->type_name("NAMES")
       ->allow_extra_args(false);

@@ -85,8 +85,7 @@ std::string GathersText(const Module& module, const SpmdShardings& shardings) {
 
 Result<> ShowPartitioned(Module& module, const OptOptions& options) {
   KRAFLA_TRY(Verify(module));
-  PassOptions passes;
-  passes.disabled = {options.disabled.begin(), options.disabled.end()};
+  const PassOptions passes = PartitionOptions({options.disabled.begin(), options.disabled.end()}, {});
   KRAFLA_ASSIGN(const std::optional<SpmdShardings> shardings, PartitionModule(module, passes));
   const std::string dead[] = {"dce"};
   KRAFLA_TRY(RunPasses(module, dead, passes));

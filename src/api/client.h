@@ -50,7 +50,8 @@ struct CompileOptions {
   // (api/group/device_links.h); and on: coopmat, fast-functions (on Vulkan; the CPU's functions are exact), int-dot (on
   // the CPU: products with quantised weights round what they multiply), device-sums (collectives sum on devices whose
   // shaders run on the host's processors too), overlap-all (every collective goes on, however little there is to do
-  // meanwhile). Others are INVALID_ARGUMENT (api/feature_names.h).
+  // meanwhile), dots-by-turns (products of which an operand comes block by block while others are worked on). Others
+  // are INVALID_ARGUMENT (api/feature_names.h).
   std::set<std::string> disabled, enabled;
   // Any step that the device does not take is an error.
   bool strict = false;

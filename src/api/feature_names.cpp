@@ -24,11 +24,20 @@ Result<> CheckDisabledName(std::string_view name) {
 }
 
 Result<> CheckEnabledName(std::string_view name) {
-  constexpr std::string_view kNames[] = {kCooperativeMatrices, kFastFunctions, kIntDot, kDeviceSums, kOverlapAll};
+  constexpr std::string_view kNames[] = {kCooperativeMatrices, kFastFunctions, kIntDot,
+                                         kDeviceSums,          kOverlapAll,    kDotsByTurns};
   if (std::ranges::contains(kNames, name)) return {};
   return InvalidArgument(
-      "'{}' cannot be enabled: {}, {}, {}, {} and {} can, and everything else is on wherever the device has it.", name,
-      kNames[0], kNames[1], kNames[2], kNames[3], kNames[4]);
+      "'{}' cannot be enabled: {}, {}, {}, {}, {} and {} can, and everything else is on wherever the device has it.",
+      name, kNames[0], kNames[1], kNames[2], kNames[3], kNames[4], kNames[5]);
+}
+
+PassOptions PartitionOptions(const std::set<std::string>& disabled, const std::set<std::string>& enabled) {
+  constexpr int64_t kLeastBytesByTurns = 1 << 20;
+  PassOptions out;
+  out.disabled = disabled;
+  if (enabled.contains(std::string(kDotsByTurns))) out.least_bytes_by_turns = kLeastBytesByTurns;
+  return out;
 }
 
 Result<> CheckFeatureNames(const CompileOptions& options) {

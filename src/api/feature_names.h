@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "api/client.h"
+#include "passes/pipeline.h"
 
 namespace krafla {
 
@@ -14,12 +15,16 @@ inline constexpr std::string_view kFastFunctions = "fast-functions";
 inline constexpr std::string_view kIntDot = "int-dot";
 inline constexpr std::string_view kDeviceSums = "device-sums";
 inline constexpr std::string_view kOverlapAll = "overlap-all";
+inline constexpr std::string_view kDotsByTurns = "dots-by-turns";
 
 // INVALID_ARGUMENT, with those that there are, for a name that is neither a device feature, nor "fusion", "loops",
 // "overlap", "row-groups" or "tuned", nor a path between devices, nor a pass, and for one to enable that is none of
 // those above: everything else is on wherever the device has it.
 Result<> CheckDisabledName(std::string_view name);
 Result<> CheckEnabledName(std::string_view name);
+
+// What the partitioner (PartitionModule) is asked for by these names.
+PassOptions PartitionOptions(const std::set<std::string>& disabled, const std::set<std::string>& enabled);
 
 // All of both.
 Result<> CheckFeatureNames(const CompileOptions& options);

@@ -34,6 +34,9 @@ struct PassOptions {
   int64_t inline_growth = 20'000;
   // Inlining stops with RESOURCE_EXHAUSTED rather than make a module larger than this.
   int64_t max_instructions = 5'000'000;
+  // A product whose operand would be put together from blocks of at least so many bytes is one for each block, which
+  // are sent while others are worked on; 0: none is.
+  int64_t least_bytes_by_turns = 0;
   // Where there is none, nobody is told.
   ShardingObserver inspect_sharding;
 };

@@ -69,10 +69,11 @@ class Spmd : public ::testing::Test {
 
   // The results of each device; of one device those of the whole program.
   Result<std::vector<std::vector<Literal>>> Run(const std::string& text, const std::vector<Literal>& arguments,
-                                                std::vector<std::string>* result_shardings) {
+                                                std::vector<std::string>* result_shardings,
+                                                const CompileOptions& options = {}) {
     KRAFLA_ASSIGN(auto module, ParseHloText(text, "test"));
     const int64_t devices = module->num_partitions;
-    KRAFLA_ASSIGN(auto executable, group_->Compile(std::move(module), {}));
+    KRAFLA_ASSIGN(auto executable, group_->Compile(std::move(module), options));
     const auto& in = executable->parameter_shardings();
     *result_shardings = executable->result_shardings();
     for (int64_t d = 0; d < devices; ++d) {

@@ -174,8 +174,7 @@ Result<std::unique_ptr<GroupExecutable>> DeviceGroup::Compile(std::unique_ptr<Mo
   SpmdShardings shardings;
   if (p > 1) {
     KRAFLA_TRY(Verify(*module));
-    PassOptions pass_options;
-    pass_options.disabled = options.disabled;
+    PassOptions pass_options = PartitionOptions(options.disabled, options.enabled);
     if (const ShardingObserver& inspect = group_options.inspect_sharding) {
       pass_options.inspect_sharding = [&inspect](std::string_view config, std::string_view sharding) {
         return inspect(hlo_text::ConfigBytes(config), sharding);

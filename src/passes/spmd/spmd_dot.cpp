@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/index.h"
+#include "ir/builder.h"
 #include "passes/spmd/spmd_rule.h"
 
 namespace krafla::spmd {
@@ -44,14 +45,17 @@ class DotRule : public Rule {
     if (!AnyCut(best_)) return std::nullopt;
     Split along;
     for (std::size_t n = rank_; n < places_; ++n) along = Combine(along, best_[n]);
+    const std::optional<Turns> turns = FindTurns();
     std::vector<Instruction*> made(2);
     for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
       std::vector<std::size_t> contracted;
       for (std::size_t d = 0; d < place_[side].size(); ++d)
         if (place_[side][d] >= rank_) contracted.push_back(d);
-      KRAFLA_ASSIGN(made[side], Operand(side, OfOperand(side, best_), contracted));
+      const bool by_turns = turns && turns->side == side;
+      KRAFLA_ASSIGN(made[side], Operand(side, by_turns ? operands_[side].dims : OfOperand(side, best_), contracted));
     }
     best_.resize(rank_);
+    if (turns) return WithSum(InTurns(*turns, std::move(made)), along);
     return WithSum(Finish(std::move(made), std::move(best_)), along);
   }
 
@@ -64,6 +68,69 @@ class DotRule : public Rule {
   }
   // Sums of logical values are no sums of numbers.
   bool MayCutAt(std::size_t n) const { return n < rank_ || i_.shape().element_type() != ElementType::kPred; }
+
+  // An operand that would be put together along a dimension of the result: in place of that each device works on its
+  // own block while another one comes, and so on (XLA: windowed einsum, xla/service/spmd/dot_handler.cc). Every element
+  // of the result is the same sum as before.
+  struct Turns {
+    std::size_t side, dim, place;  // the operand, its dimension, and that of the result
+    ReshardStep step;
+  };
+  std::optional<Turns> FindTurns() const {
+    std::optional<Turns> out;
+    int64_t most = emitter_.channels().least_bytes_by_turns;
+    if (most == 0) return out;
+    const auto batch = At(i_.attr<DotAttributes>().lhs_batch.ssize());
+    double work = operations_;
+    for (const Split& s : best_) work /= static_cast<double>(s.count);
+    for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
+      const Value& v = operands_[side];
+      const int64_t bytes = v.local->shape().byte_size();
+      // What others need too is put together once.
+      if (bytes < most || i_.operand(side)->users().size() != 1 || emitter_.IsMadeOfNothing(v.local)) continue;
+      std::vector<ReshardStep> steps = PlanReshard(v, OfOperand(side, best_), devices_);
+      if (steps.size() != 1 || steps[0].kind != ReshardStep::Kind::kGather) continue;
+      const std::size_t dim = steps[0].from, place = place_[side][dim];
+      if (place >= rank_ || place < batch || !steps[0].after[dim].whole()) continue;
+      // What comes in a turn is there when the turn's work is done.
+      if (work / static_cast<double>(steps[0].along.count) < kOperationsPerByte * static_cast<double>(bytes)) continue;
+      most = bytes + 1;
+      out = Turns{side, dim, place, std::move(steps[0])};
+    }
+    return out;
+  }
+
+  Out InTurns(const Turns& turns, std::vector<Instruction*> operands) {
+    const Split& along = turns.step.along;
+    Instruction* own = operands[turns.side];
+    const int64_t rows = own->shape().dims()[turns.dim];
+    KRAFLA_ASSIGN(const Shape whole, BlockShape(i_.shape(), best_));
+    Dims sizes = whole.dims();
+    sizes[turns.place] = rows;
+    KRAFLA_ASSIGN(const Shape part, Shape::MakeArray(whole.element_type(), sizes));
+    sizes[turns.place] = rows * along.count;
+    KRAFLA_ASSIGN(Instruction * zero, emitter_.Zero(whole.element_type()));
+    KRAFLA_ASSIGN(Instruction * made, AddBroadcastScalar(emitter_.out(), zero, sizes));
+    std::vector<Instruction*> blocks{own};
+    for (int64_t turn = 1; turn < along.count; ++turn) {
+      std::vector<std::pair<int64_t, int64_t>> ends;
+      for (int64_t b = 0; b < along.count; ++b) ends.emplace_back(b, (b + turn) % along.count);
+      KRAFLA_ASSIGN(Instruction * came, emitter_.Send(own, along, turns.step.after, region_, ends));
+      blocks.push_back(came);
+    }
+    for (int64_t turn = 0; turn < along.count; ++turn) {
+      operands[turns.side] = blocks[At(turn)];
+      std::vector<Instruction*> placed{made, emitter_.Clone(i_, part, operands)};
+      std::vector<int64_t> starts;
+      for (int64_t b = 0; b < along.count; ++b) starts.push_back((b - turn + along.count) % along.count * rows);
+      KRAFLA_ASSIGN(Instruction * start, emitter_.NumberOf(along, starts));
+      for (std::size_t d = 0; d < rank_; ++d)
+        placed.push_back(d == turns.place ? start : AddScalarConstant(emitter_.out(), ElementType::kS32, 0));
+      KRAFLA_ASSIGN(made, emitter_.Infer(Opcode::kDynamicUpdateSlice, std::move(placed)));
+    }
+    KRAFLA_ASSIGN(made, emitter_.FirstRows(made, turns.place, whole.dims()[turns.place]));
+    return Made(made, best_);
+  }
 
   // The cuts of the operands. Where these ask for more blocks than there are devices, the operand that is smaller as a
   // whole gives way; of two alike the right one, as XLA has it.

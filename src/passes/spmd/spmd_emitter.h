@@ -125,7 +125,8 @@ std::optional<std::vector<Split>> ThroughReshape(const Dims& from, const Dims& t
 // The channels of the collectives that are emitted for a module.
 struct Channels {
   int64_t next = 1;
-  std::vector<int64_t> gathers;  // those of all-gathers that put an array together
+  std::vector<int64_t> gathers;      // those of all-gathers that put an array together
+  int64_t least_bytes_by_turns = 0;  // PassOptions
 };
 
 // Emits into one computation.
@@ -134,6 +135,7 @@ class Emitter {
   Emitter(Module& module, Computation& out, Channels* channels) : module_(module), out_(out), channels_(*channels) {}
 
   Computation& out() { return out_; }
+  const Channels& channels() const { return channels_; }
   // Where new instructions say they are from.
   void set_origin(const Instruction* origin) { origin_ = origin; }
 

@@ -19,7 +19,9 @@ namespace krafla::spmd {
 class Walk {
  public:
   Walk(Module& module, const PassOptions& options, SdyMeshes meshes)
-      : module_(module), options_(options), meshes_(std::move(meshes)) {}
+      : module_(module), options_(options), meshes_(std::move(meshes)) {
+    channels_.least_bytes_by_turns = options.least_bytes_by_turns;
+  }
 
   // Emits `from` on `arguments` into the emitter's computation; calls are put in their place.
   // `region`: of what has no operands. `results`: how the leaves of the result are wanted; empty: nobody says.
