@@ -131,6 +131,29 @@ class Maker {
     return Add(dims, Format("dynamic-update-slice({}, up{}{})", Name(n), k, at));
   }
 
+  // a window written, or added, at a known place, which may be outside
+  void WriteBox(std::size_t n, const SpmdSizes& dims) {
+    const std::size_t m = Any();
+    if (values_[m].size() != dims.size()) return Add(dims, Format("negate({})", Name(n)));
+    SpmdSizes sizes = values_[m];
+    std::string cut, places, all;
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      sizes[d] = std::min(sizes[d], random_() % 2 == 0 ? dims[d] : 1 + static_cast<int64_t>(random_()) % dims[d]);
+      const int64_t rest = dims[d] - sizes[d],
+                    at = random_() % 16 == 0 ? -1 : static_cast<int64_t>(random_()) % (rest + 1);
+      const char* comma = d == 0 ? "" : ",";
+      cut += Format("{}[0:{}]", comma, sizes[d]);
+      places += Format("{}{}", comma, at);
+      all += Format("{}{}", comma, d);
+    }
+    const std::size_t k = values_.size();
+    lines_ += Format("  up{0} = {1} slice({2}), slice={{{3}}}\n  at{0} = s32[{4}] constant({{{5}}})\n", k,
+                     TypeOf(sizes), Name(m), cut, dims.size(), places);
+    return Clamped(dims, Format("scatter({0}, at{1}, up{1}), update_window_dims={{{2}}}, inserted_window_dims={{}}, "
+                                "scatter_dims_to_operand_dims={{{2}}}, index_vector_dim=0, to_apply={3}",
+                                Name(n), k, all, random_() % 2 == 0 ? "sum" : "second"));
+  }
+
   void Read(std::size_t n, const SpmdSizes& dims) {
     SpmdSizes sizes = dims;
     const std::size_t d = random_() % dims.size();
@@ -239,7 +262,7 @@ class Maker {
   void Step() {
     const std::size_t n = Any();
     const SpmdSizes dims = values_[n];
-    switch (random_() % 18) {
+    switch (random_() % 19) {
       case 0: return Add(dims, Format("custom-call({}), custom_call_target=\"Sharding\"", Name(n)), true);
       case 1:
         for (std::size_t m = 0; m < values_.size(); ++m)
@@ -296,6 +319,7 @@ class Maker {
       case 15: return SumsBefore(n, dims);
       case 16: return Pad(n, dims);
       case 17: return Turn(n, dims);
+      case 18: return WriteBox(n, dims);
       default: return Slice(n, dims);
     }
   }

@@ -99,6 +99,43 @@ const UnevenProgram kUnevenPrograms[] = {
   c = f32[1,7,6,3] convolution(x, k), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f
   z = f32[] constant(-1)
   ROOT p = f32[1,4,3,3] reduce-window(c, z), window={size=1x3x2x1 stride=1x2x2x1 pad=0_0x1_1x0_0x0_0}, to_apply=larger, sharding={devices=[1,2,1,1,2]<=[4] last_tile_dim_replicate})"},
+    {"windows that stay within the array", (2 * 6 * 2 + 1 * 4 * 3) * 4, R"(
+  x = f32[1,8,6,2] parameter(0), sharding={devices=[1,2,1,1,2]<=[4] last_tile_dim_replicate}
+  k = f32[3,3,2,3] parameter(1), sharding={replicated}
+  ROOT c = f32[1,6,4,3] convolution(x, k), window={size=3x3}, dim_labels=b01f_01io->b01f, sharding={devices=[1,2,1,1,2]<=[4] last_tile_dim_replicate})"},
+    {"reshape of a batch of three", 2 * 8 * 4, R"(
+  x = f32[3,4,8] parameter(0), sharding={devices=[2,1,1,2]<=[4] last_tile_dim_replicate}
+  y = f32[12,8] reshape(x)
+  ROOT r = f32[12,8] negate(y), sharding=@r)"},
+    {"a reversed array", 2 * 5 * 4, R"(
+  x = f32[14,5] parameter(0), sharding=@R
+  y = f32[14,5] reverse(x), dimensions={0}
+  ROOT r = f32[14,5] negate(y), sharding={devices=[4,1]3,2,1,0})"},
+    {"every second row, laid apart again", 0, R"(
+  x = f32[31,5] parameter(0), sharding=@R
+  y = f32[15,5] slice(x), slice={[1:31:2], [0:5]}
+  zero = f32[] constant(0)
+  ROOT r = f32[31,5] pad(y, zero), padding=1_1_1x0_0, sharding=@R)"},
+    {"inner part of an array, written back", (6 * 10 + 6 * 12) * 4, R"(
+  x = f32[18,12] parameter(0), sharding=@R
+  a = f32[16,10] slice(x), slice={[1:17], [1:11]}
+  b = f32[16,10] slice(x), slice={[2:18], [1:11]}
+  c = f32[16,10] add(a, b)
+  one = s32[] constant(1)
+  ones = s32[1] broadcast(one), dimensions={}
+  at = s32[2] concatenate(ones, ones), dimensions={0}
+  y = f32[18,12] scatter(x, at, c), update_window_dims={0,1}, inserted_window_dims={}, scatter_dims_to_operand_dims={0,1}, index_vector_dim=0, to_apply=sum
+  z = f32[16,10] slice(y), slice={[1:17], [1:11]}
+  two = f32[] constant(2)
+  ROOT p = f32[18,12] pad(z, two), padding=1_1x1_1, sharding=@R)"},
+    {"every second row from the third on", 2 * 5 * 4, R"(
+  x = f32[32,5] parameter(0), sharding=@R
+  ROOT y = f32[15,5] slice(x), slice={[2:32:2], [0:5]}, sharding=@R)"},
+    {"nothing of an array", 128, R"(
+  x = f32[16,5] parameter(0), sharding=@R
+  none = f32[0,5] slice(x), slice={[3:3], [0:5]}
+  half = f32[16,0] slice(x), slice={[0:16], [2:2]}
+  ROOT r = (f32[0,5], f32[16,0]) tuple(none, half), sharding={{replicated}, @R})"},
     {"features of a convolution", 5 * 3 * 4 * 2, R"(
   x = f32[1,5,3] parameter(0), sharding={devices=[1,1,2,2]<=[4] last_tile_dim_replicate}
   k = f32[1,3,2] parameter(1), sharding={devices=[1,2,1,2]<=[4] last_tile_dim_replicate}

@@ -369,6 +369,8 @@ Result<Value> Emitter::Masked(Value value, std::span<const std::size_t> which, I
   Instruction* mask = nullptr;
   for (const std::size_t d : which) {
     if (!value.IsPadded(d)) continue;
+    if (dims[d] > std::numeric_limits<int32_t>::max())
+      return Unimplemented("A block of {} elements is too large to be padded.", dims[d]);
     // Rows of the block that are the array's.
     std::vector<int64_t> rows;
     for (int64_t b = 0; b < value.dims[d].count; ++b)

@@ -78,12 +78,11 @@ class RowMoves {
     dim_ = rows.dim;
     dims_.assign(rows.dims.begin(), rows.dims.end());
     result_ = rows.sizes;
-    const int64_t count = result_[dim_];
     block_ = rows.block;
     given_ = rows.local;
-    pieces_.push_back({given_, nullptr, rows.first, 0, count});
+    pieces_.push_back({given_, nullptr, rows.first, rows.at, rows.count});
     FindMessages();
-    if (!IsWorthIt()) return std::nullopt;
+    if (messages_.empty() || !IsWorthIt()) return std::nullopt;
     return PutTogether({{given_, rows.local}});
   }
 

@@ -126,7 +126,7 @@ class PlainRule : public Rule {
     if (!MayCut(in) || !MayCut(out)) return std::nullopt;
     KRAFLA_ASSIGN(const Shape block, BlockShape(i_.shape(), out));
     // The dimensions of the result, those of the group melted.
-    RowBlocks rows{nullptr, 0, 0, 1, {}, {}};
+    RowBlocks rows{nullptr, 0, 0, 0, 1, 1, {}, {}};
     Dims local, melted;
     for (std::size_t d = 0; d < to.size(); ++d) {
       if (d < g.to || d >= g.to_end) {
@@ -143,6 +143,7 @@ class PlainRule : public Rule {
       }
       rows.block *= block.dims()[d];
       rows.sizes[rows.dim] *= to[d];
+      rows.count *= to[d];
     }
     KRAFLA_ASSIGN(Value operand, emitter_.Reshard(operands_[0], in));
     for (std::size_t d = groups[other].slowest_from; d < g.from_end; ++d)
@@ -247,17 +248,12 @@ class PlainRule : public Rule {
     return out;
   }
 
-  // Whether a slice takes one of `step` elements of dimension `d` from the first to the last, and as many of each
-  // block.
-  bool EachHas(int64_t d, int64_t step) const {
-    const int64_t size = i_.operand(0)->shape().dim(d);
-    return size == step * i_.shape().dim(d) && BlocksAre(d, step);
-  }
   // Whether blocks of the operand's dimension have `times` the rows of the result's, or the other way.
   bool BlocksAre(int64_t d, int64_t times) const {
     const Split& split = operands_[0].dims[At(d)];
-    const int64_t from = BlockSize(i_.operand(0)->shape().dim(d), split), to = BlockSize(i_.shape().dim(d), split);
-    return std::max(from, to) == times * std::min(from, to);
+    const int64_t size = i_.operand(0)->shape().dim(d), made = i_.shape().dim(d);
+    const int64_t from = BlockSize(size, split), to = BlockSize(made, split);
+    return MayBeCutInto(size, split) && MayBeCutInto(made, split) && std::max(from, to) == times * std::min(from, to);
   }
 
   // Whether the windows of a select-and-scatter along a dimension lie side by side, and none in two blocks.
@@ -280,8 +276,8 @@ class PlainRule : public Rule {
       for (int32_t& block : out->dims[d].block) block = static_cast<int32_t>(out->dims[d].count) - 1 - block;
       if (!operands_[0].IsPadded(d)) continue;
       const int64_t block = out->local->shape().dims()[d];
-      const RowBlocks rows{out->local,        d,        block * dims[d].count - i_.shape().dims()[d], block,
-                           i_.shape().dims(), out->dims};
+      const Dims& sizes = i_.shape().dims();
+      const RowBlocks rows{out->local, d, block * dims[d].count - sizes[d], 0, sizes[d], block, sizes, out->dims};
       KRAFLA_ASSIGN(std::optional<Instruction*> moved, Rebalance(i_, rows, region_, emitter_));
       if (!moved) return std::nullopt;
       out->local = *moved;
@@ -305,13 +301,13 @@ class PlainRule : public Rule {
       first(1);
       const auto& s = i_.attr<SliceAttributes>();
       for (int64_t d = 0; d < rank; ++d)
-        alone[At(d)] = s.starts[At(d)] < s.strides[At(d)] && EachHas(d, s.strides[At(d)]);
+        alone[At(d)] = s.starts[At(d)] < s.strides[At(d)] && BlocksAre(d, s.strides[At(d)]);
     } else if (op == Opcode::kPad) {
       first(1);
       const auto& p = i_.attr<PadAttributes>();
-      // As many between two as at both ends.
+      // At an end no more than between two, so that a block begins where the elements of a block of the operand do.
       for (std::size_t d = 0; d < alone.size(); ++d)
-        alone[d] = p.low[d] >= 0 && p.high[d] >= 0 && p.low[d] + p.high[d] == p.interior[d] &&
+        alone[d] = p.low[d] >= 0 && p.low[d] <= p.interior[d] && p.high[d] >= 0 && p.high[d] <= p.interior[d] &&
                    BlocksAre(static_cast<int64_t>(d), p.interior[d] + 1);
     } else if (op == Opcode::kReverse) {
       first(1);
@@ -358,7 +354,10 @@ class PlainRule : public Rule {
     if (!AnyCut(dims)) return std::nullopt;
     if (auto* s = std::get_if<SliceAttributes>(&attributes))
       for (std::size_t d = 0; d < dims.size(); ++d)
-        if (alone[d]) s->limits[d] = BlockSize(shape->dims()[d], dims[d]);
+        if (!dims[d].whole()) s->limits[d] = BlockSize(shape->dims()[d], dims[d]);
+    if (auto* p = std::get_if<PadAttributes>(&attributes))
+      for (std::size_t d = 0; d < dims.size(); ++d)
+        if (!dims[d].whole()) p->high[d] = p->interior[d] - p->low[d];
     if (auto* s = std::get_if<DynamicSliceAttributes>(&attributes))
       for (std::size_t d = 0; d < dims.size(); ++d) s->slice_sizes[d] = BlockSize(s->slice_sizes[d], dims[d]);
     std::vector<Instruction*> made;
@@ -390,6 +389,10 @@ Result<std::optional<Value>> DoByBlocks(const Instruction& instruction, std::spa
   if (op == Opcode::kDot) return DotInBlocks(instruction, operands, region, wishes, emitter);
   if (op == Opcode::kReduce) return ReduceInBlocks(instruction, operands, region, wishes, emitter);
   if (op == Opcode::kGather) return GatherInBlocks(instruction, operands, region, wishes, emitter);
+  if (op == Opcode::kScatter || op == Opcode::kSlice || op == Opcode::kPad) {
+    KRAFLA_ASSIGN(std::optional<Value> box, BoxInBlocks(instruction, operands, region, wishes, emitter));
+    if (box) return box;
+  }
   if (op == Opcode::kScatter) return ScatterInBlocks(instruction, operands, region, wishes, emitter);
   if (op == Opcode::kDynamicSlice || op == Opcode::kDynamicUpdateSlice) {
     KRAFLA_ASSIGN(std::optional<Value> rows, DynamicSliceInBlocks(instruction, operands, region, wishes, emitter));

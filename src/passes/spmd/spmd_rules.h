@@ -33,6 +33,10 @@ BlockRule ReduceInBlocks;
 // Over dimensions that are cut, and not read or written whole; nothing where there is none.
 BlockRule DynamicSliceInBlocks;
 
+// Slices and pads along several dimensions, and scatters of one window at a known place; nothing where rows that move
+// are many, or none of the array's dimensions is cut.
+BlockRule BoxInBlocks;
+
 // A convolution or a reduce-window over a dimension that is cut, where all blocks read equally far past their ends;
 // nothing where it is none.
 BlockRule WindowsInBlocks;
@@ -44,16 +48,16 @@ using ValueOf = std::function<const Value*(const Instruction*)>;
 Result<std::optional<Value>> MoveRows(const Instruction& instruction, const ValueOf& value_of, const Region* region,
                                       Emitter& emitter);
 
-// Blocks of another number of rows than the array would be cut into: device by device `local` has the next rows, of
-// which the array's begin at `first`.
+// Blocks of any number of rows: device by device `local` has the next ones. Rows [first, first + count) of these are to
+// be rows `at` and so on of an array of `sizes`, cut by `dims`, of which blocks have `block` rows.
 struct RowBlocks {
   Instruction* local;
   std::size_t dim;
-  int64_t first, block;  // rows that a block is to have
-  Dims sizes;            // of the array
+  int64_t first, at, count, block;
+  Dims sizes;
   std::vector<Split> dims;
 };
-// The array's blocks of `block` rows; nothing where that takes more than to move the cut.
+// The array's blocks, with anything in other rows; nothing where that takes more than to move the cut.
 Result<std::optional<Instruction*>> Rebalance(const Instruction& instruction, const RowBlocks& rows,
                                               const Region* region, Emitter& emitter);
 

@@ -107,12 +107,15 @@ class WindowRule : public Rule {
     const Split& split = operands_[0].dims[At(from)];
     if (split.whole()) return;
     const int64_t input = i_.operand(0)->shape().dim(from), made = i_.shape().dim(to);
-    const int64_t block = BlockSize(input, split), windows = BlockSize(made, split);
-    // The blocks of both begin together.
-    if (!MayBeCutInto(input, split) || !MayBeCutInto(made, split) || block * w.base_dilation != windows * w.stride)
+    // The blocks of both begin together; where the result's are smaller, as of windows that stay within the array, its
+    // rows move to where they belong.
+    const int64_t block = BlockSize(input, split), windows = block * w.base_dilation / w.stride;
+    if (!MayBeCutInto(input, split) || !MayBeCutInto(made, split) || block * w.base_dilation != windows * w.stride ||
+        windows < BlockSize(made, split))
       return;
     const std::optional<Halo> halo = HaloOf(w, block, windows);
     if (!halo) return;
+    if (windows != BlockSize(made, split)) more_.emplace_back(At(to), windows);
     in[At(from)] = out[At(to)] = split;
     halos_.push_back({from, *halo});
     w.padding_low = halo->padding_low;
@@ -179,13 +182,25 @@ class WindowRule : public Rule {
 
   // The operation with the attributes that it has on blocks.
   Out With(Attributes attributes, std::vector<Instruction*> operands, Splits out) {
-    KRAFLA_ASSIGN(std::optional<Value> made, Finish(std::move(operands), std::move(out)));
-    made->local->set_attributes(std::move(attributes));
-    return made;
+    KRAFLA_ASSIGN(const Shape block, BlockShape(i_.shape(), out));
+    Dims dims = block.dims();
+    for (const auto& [d, windows] : more_) dims[d] = windows;
+    KRAFLA_ASSIGN(Shape shape, Shape::MakeArray(block.element_type(), dims));
+    Instruction* made = emitter_.Clone(i_, std::move(shape), std::move(operands));
+    made->set_attributes(std::move(attributes));
+    for (const auto& [d, windows] : more_) {
+      RowBlocks rows{made, d, 0, 0, i_.shape().dims()[d], block.dims()[d], made->shape().dims(), out};
+      for (std::size_t e = 0; e < dims.size(); ++e) rows.sizes[e] = e == d ? rows.count : rows.sizes[e] * out[e].count;
+      KRAFLA_ASSIGN(const std::optional<Instruction*> moved, Rebalance(i_, rows, region_, emitter_));
+      if (!moved) return std::nullopt;
+      made = *moved;
+    }
+    return Made(made, std::move(out));
   }
 
   Window window_;
   std::vector<Cut> halos_;
+  std::vector<std::pair<std::size_t, int64_t>> more_;  // dimensions of the result, and windows of each device
 };
 
 }  // namespace
