@@ -112,6 +112,7 @@ def argument(rng, like, np):
 def judge(programs):
     import jax
     import numpy as np
+    from programs import alone
     processor = jax.devices("cpu")[0]
     wrong = 0
     for name, (function, arguments, cuts, results) in programs.items():
@@ -120,7 +121,7 @@ def judge(programs):
         more = {} if results is None else {"out_shardings": results}
         got = jax.tree.leaves(jax.jit(function, in_shardings=cuts, **more)(*given))
         with jax.default_device(processor):
-            want = jax.tree.leaves(jax.jit(function)(*jax.tree.map(lambda a: jax.device_put(a, processor), given)))
+            want = jax.tree.leaves(jax.jit(alone(function))(*jax.tree.map(lambda a: jax.device_put(a, processor), given)))
         error = max(float(np.max(np.abs(np.asarray(a) - np.asarray(b))) / (1e-3 + np.max(np.abs(np.asarray(b)))))
                     for a, b in zip(got, want))
         fits = error < 1e-4
@@ -144,6 +145,7 @@ def main():
         os.environ.update(JAX_PLATFORMS="cpu", XLA_FLAGS="--xla_force_host_platform_device_count=8")
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
     import networks  # noqa: F401  (its programs and, by import, those of operations)
+    import uneven  # noqa: F401  (more of them)
     from programs import PROGRAMS
     chosen = {n: p for n, p in PROGRAMS.items() if not options.names or n in options.names}
     if unknown := [n for n in options.names if n not in PROGRAMS]:

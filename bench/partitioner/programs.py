@@ -8,6 +8,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 F32, I32 = jnp.float32, jnp.int32
 PROGRAMS = {}
 _MESHES = {}
+_IS_ALONE = [False]
 
 
 def line(*axes):
@@ -20,6 +21,21 @@ def grid(*axes):
     """A sharding over two by four devices, the axes "d" and "m"."""
     mesh = _MESHES.setdefault("dm", Mesh(np.array(jax.devices()[:8]).reshape(2, 4), ("d", "m")))
     return NamedSharding(mesh, PartitionSpec(*axes))
+
+
+def cut(x, sharding):
+    """A constraint within a program; none where it runs on one device (`alone`)."""
+    return x if _IS_ALONE[0] else jax.lax.with_sharding_constraint(x, sharding)
+
+
+def alone(function):
+    def run(*arguments):
+        _IS_ALONE[0] = True
+        try:
+            return function(*arguments)
+        finally:
+            _IS_ALONE[0] = False
+    return run
 
 
 def of(*dims, dtype=F32):

@@ -6,17 +6,13 @@ import jax.numpy as jnp
 from jax import lax
 
 from operations import conv, cross_entropy
-from programs import I32, add, grid, line, of
+from programs import I32, add, cut, grid, line, of
 
 WHOLE, ROWS, COLUMNS = line(), line("x"), line(None, "x")
 
 
-def cut(x, *axes):
-    return lax.with_sharding_constraint(x, line(*axes))
-
-
 def perceptron(x, w, v):
-    return jax.nn.gelu(x @ cut(w, None, "x")) @ cut(v, "x")
+    return jax.nn.gelu(x @ cut(w, COLUMNS)) @ cut(v, ROWS)
 
 
 def gradients_of_perceptron(x, w, v):
@@ -24,54 +20,54 @@ def gradients_of_perceptron(x, w, v):
 
 
 def language_model(words, table, head, labels):
-    table, head = cut(table, "x"), cut(head, None, "x")
-    return cross_entropy(cut(table[words] @ head, None, "x"), labels)
+    table, head = cut(table, ROWS), cut(head, COLUMNS)
+    return cross_entropy(cut(table[words] @ head, COLUMNS), labels)
 
 
 def normalised(x):
-    x = cut(x, "x")
+    x = cut(x, ROWS)
     y = (x - x.mean(-1, keepdims=True)) * lax.rsqrt(x.var(-1, keepdims=True) + 1e-5)
     return jax.nn.softmax(y).mean(0)
 
 
 def image(x, w):
-    x = cut(x, None, "x")
+    x = cut(x, COLUMNS)
     y = jax.nn.relu(conv(x, w))
     return conv(y, w, 2).sum((1, 2))
 
 
 def attention(x, q, k, v, o):
-    heads = lambda w: cut(jnp.einsum("bsd,dhe->bshe", x, w), None, None, "x")
+    heads = lambda w: cut(jnp.einsum("bsd,dhe->bshe", x, w), line(None, None, "x"))
     scores = jnp.einsum("bshe,bthe->bhst", heads(q), heads(k))
     scores = jnp.where(jnp.tril(jnp.ones(scores.shape[-2:], bool)), scores, -1e9)
     return jnp.einsum("bshe,hed->bsd", jnp.einsum("bhst,bthe->bshe", jax.nn.softmax(scores), heads(v)), o)
 
 
 def over_time(x, w):
-    x = cut(x, "x")
+    x = cut(x, ROWS)
     return lax.scan(lambda h, t: ((h := jnp.tanh(h @ w + t)), h), jnp.zeros_like(x[:, 0]), x.swapaxes(0, 1))[1].sum(0)
 
 
 def wave(u):
-    u = cut(u, "x")
+    u = cut(u, ROWS)
     return u.at[1:-1].add(0.1 * (u[2:] + u[:-2] - 2 * u[1:-1])).sum(1)
 
 
 def ranks(x):
-    x = cut(x, None, "x")
+    x = cut(x, COLUMNS)
     return jnp.sort(x, 0)[0].sum() + jnp.argmax(x, 1).sum() + jnp.cumsum(x, 0)[-1].mean()
 
 
 def training(x, y, w, v):
     def loss(w, v):
-        h = jnp.tanh(lax.with_sharding_constraint(x, grid("d")) @ w)
-        h = lax.with_sharding_constraint(h, grid("d", "m"))
+        h = jnp.tanh(cut(x, grid("d")) @ w)
+        h = cut(h, grid("d", "m"))
         return ((h @ v - y) ** 2).mean()
     return jax.tree.map(lambda p, g: p - 0.1 * g, (w, v), jax.grad(loss, (0, 1))(w, v))
 
 
 def flattened(x, w):
-    x = cut(x, "x")
+    x = cut(x, ROWS)
     return (x.reshape(-1, x.shape[-1]) @ w).reshape(*x.shape[:2], -1).sum((0, 1))
 
 
