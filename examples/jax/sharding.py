@@ -33,6 +33,9 @@ checks.close("a sum over all", jax.jit(lambda a: a.sum(0))(xs), x.sum(0))
 constrained = jax.jit(lambda a: jax.lax.with_sharding_constraint(a * 2, everywhere), out_shardings=by_row)(xs)
 checks.close("a constraint inside", constrained, x * 2)
 checks.require("the output's sharding", constrained.sharding.is_equivalent_to(by_row, 2))
+uneven = jax.jit(lambda a: jax.nn.softmax(jax.lax.with_sharding_constraint(a[1:14], by_row)).mean(0))(xs)
+shares = np.exp(x[1:14]) / np.exp(x[1:14]).sum(1, keepdims=True)
+checks.close("rows that the devices do not divide", uneven, shares.mean(0))
 seen = []
 
 

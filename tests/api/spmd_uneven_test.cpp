@@ -184,9 +184,10 @@ TEST_F(Spmd, UnevenDimensionsAreNotPutTogether) {
   }
 }
 
-TEST_F(Spmd, WhatLiesBehindTheEndReachesNoResult) {
-  for (const UnevenProgram& p : kUnevenPrograms) {
-    SCOPED_TRACE(p.name);
+class SpmdUneven : public Spmd {
+ protected:
+  // Runs it partitioned, and as it is on one device.
+  void Compare(const UnevenProgram& p) {
     const std::string text = WithShardings(p.body);
     auto module = ParseHloText(text, "test");
     ASSERT_TRUE(module) << module.error().message();
@@ -202,6 +203,19 @@ TEST_F(Spmd, WhatLiesBehindTheEndReachesNoResult) {
       for (std::size_t r = 0; r < (*got)[d].size(); ++r)
         EXPECT_EQ((*got)[d][r], *BlockOf((*want)[0][r], *ParseSharding(shardings[r], 4), static_cast<int64_t>(d)))
             << "result " << r << " of device " << d;
+  }
+};
+
+TEST_F(SpmdUneven, WhatLiesBehindTheEndReachesNoResult) {
+  for (const char* devices : {"cpu*4", "vulkan:0*4"}) {
+    auto group = DeviceGroup::Create(devices);
+    if (!group && std::string_view(devices) != "cpu*4") continue;  // no Vulkan here
+    ASSERT_TRUE(group) << group.error().message();
+    group_ = *group;
+    for (const UnevenProgram& p : kUnevenPrograms) {
+      SCOPED_TRACE(Format("{} on {}", p.name, devices));
+      Compare(p);
+    }
   }
 }
 

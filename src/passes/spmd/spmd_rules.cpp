@@ -285,11 +285,25 @@ class PlainRule : public Rule {
     return out;
   }
 
+  // What the operation does to a block of dimensions that it leaves alone.
+  Attributes AttributesOfBlock(const Splits& dims) const {
+    Attributes attributes = i_.attributes();
+    const Dims& sizes = i_.operand(0)->shape().dims();
+    if (auto* s = std::get_if<SliceAttributes>(&attributes))
+      for (std::size_t d = 0; d < dims.size(); ++d)
+        if (!dims[d].whole()) s->limits[d] = BlockSize(sizes[d], dims[d]);
+    if (auto* p = std::get_if<PadAttributes>(&attributes))
+      for (std::size_t d = 0; d < dims.size(); ++d)
+        if (!dims[d].whole()) p->high[d] = p->interior[d] - p->low[d];
+    if (auto* s = std::get_if<DynamicSliceAttributes>(&attributes))
+      for (std::size_t d = 0; d < dims.size(); ++d) s->slice_sizes[d] = BlockSize(s->slice_sizes[d], dims[d]);
+    return attributes;
+  }
+
   // Operations that leave some dimensions alone: those may be cut, in all arrays alike.
   Out Along() {
     std::vector<std::size_t> arrays;
     std::vector<bool> alone(operands_.empty() ? 0 : operands_[0].dims.size(), true);
-    Attributes attributes = i_.attributes();
     auto first = [&](std::size_t n) {
       for (std::size_t o = 0; o < n; ++o) arrays.push_back(o);
     };
@@ -352,21 +366,13 @@ class PlainRule : public Rule {
     for (std::size_t d = 0; d < dims.size(); ++d)
       if (!alone[d]) MoveAway(dims, d, shape->dims(), free);
     if (!AnyCut(dims)) return std::nullopt;
-    if (auto* s = std::get_if<SliceAttributes>(&attributes))
-      for (std::size_t d = 0; d < dims.size(); ++d)
-        if (!dims[d].whole()) s->limits[d] = BlockSize(shape->dims()[d], dims[d]);
-    if (auto* p = std::get_if<PadAttributes>(&attributes))
-      for (std::size_t d = 0; d < dims.size(); ++d)
-        if (!dims[d].whole()) p->high[d] = p->interior[d] - p->low[d];
-    if (auto* s = std::get_if<DynamicSliceAttributes>(&attributes))
-      for (std::size_t d = 0; d < dims.size(); ++d) s->slice_sizes[d] = BlockSize(s->slice_sizes[d], dims[d]);
     std::vector<Instruction*> made;
     for (std::size_t o = 0; o < operands_.size(); ++o) {
       KRAFLA_ASSIGN(Instruction * one, o < arrays.size() ? Operand(o, dims) : WholeOperand(o));
       made.push_back(one);
     }
     KRAFLA_ASSIGN(std::optional<Value> out, Finish(std::move(made), std::move(dims)));
-    if (!out->is_tuple) out->local->set_attributes(std::move(attributes));
+    if (!out->is_tuple) out->local->set_attributes(AttributesOfBlock(out->dims));
     // Each block is turned round where it lies; the first of them is the last now.
     if (op == Opcode::kReverse)
       for (int64_t d : i_.attr<DimensionsAttributes>().dimensions)
