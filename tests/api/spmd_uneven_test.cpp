@@ -184,6 +184,28 @@ TEST_F(Spmd, UnevenDimensionsAreNotPutTogether) {
   }
 }
 
+// A weight that is cut where it is used has zeros behind its end, and is not copied to get them.
+TEST_F(Spmd, WhatIsCutHereHasZerosBehindItsEnd) {
+  auto module = ParseHloText(R"(HloModule m, num_partitions=4
+ENTRY main {
+  x = f32[6,10] parameter(0), sharding={devices=[1,4]<=[4]}
+  w = f32[10,5] parameter(1), sharding={replicated}
+  ROOT r = f32[6,5] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={replicated}
+})",
+                             "test");
+  ASSERT_TRUE(module) << module.error().message();
+  auto shardings = PartitionModule(**module);
+  ASSERT_TRUE(shardings && *shardings);
+  int64_t dots = 0;
+  for (const auto& i : (*module)->entry()->instructions()) {
+    if (i->opcode() != Opcode::kDot) continue;
+    ++dots;
+    EXPECT_EQ(i->operand(0)->opcode(), Opcode::kSelect);
+    EXPECT_EQ(i->operand(1)->opcode(), Opcode::kDynamicSlice);
+  }
+  EXPECT_EQ(dots, 1);
+}
+
 class SpmdUneven : public Spmd {
  protected:
   // Runs it partitioned, and as it is on one device.

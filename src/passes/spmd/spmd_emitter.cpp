@@ -391,7 +391,9 @@ Result<Value> Emitter::Masked(Value value, std::span<const std::size_t> which, I
 }
 
 Result<Value> Emitter::MaskedWithZeros(Value value, std::span<const std::size_t> which) {
-  if (std::ranges::none_of(which, [&](std::size_t d) { return value.IsPadded(d); })) return value;
+  if (zeros_behind_.contains(value.local) ||
+      std::ranges::none_of(which, [&](std::size_t d) { return value.IsPadded(d); }))
+    return value;
   KRAFLA_ASSIGN(Instruction * zero, Zero(value.local->shape().element_type()));
   return Masked(std::move(value), which, zero);
 }

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "ir/module.h"
@@ -235,6 +236,8 @@ class Emitter {
   };
   std::unordered_map<const Instruction*, std::vector<Block>> blocks_;
   std::unordered_map<const Instruction*, bool> of_nothing_;
+  // Blocks that were cut out of whole arrays: zeros lie behind the end.
+  std::unordered_set<const Instruction*> zeros_behind_;
   struct Resharded {
     Dims sizes;
     std::vector<Split> from, to;

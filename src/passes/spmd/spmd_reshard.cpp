@@ -178,7 +178,10 @@ Result<Value> Emitter::Reshard(Value value, std::span<const Split> dims) {
       case ReshardStep::Kind::kCut: {
         Splits cut(value.dims.size());
         cut[step.to] = step.along;
+        bool is_padded = false;
+        for (std::size_t d = 0; d < cut.size(); ++d) is_padded |= value.IsPadded(d);
         KRAFLA_ASSIGN(value.local, Cut(value.local, cut));
+        if (!is_padded && value.local->opcode() == Opcode::kDynamicSlice) zeros_behind_.insert(value.local);
         break;
       }
       case ReshardStep::Kind::kPermute: {
