@@ -74,6 +74,10 @@ void TuneCpu(Tuning& t) {
   t.loop.tile_in_shared_memory = false;
   t.loop.tile_rows = 16;
   t.loop.most_vector_cost = 2147483647;
+  // A gather or a scatter of 8 bytes costs what one of a byte does. With llvmpipe on one Zen 4 core 1000 x 1801 pixels
+  // were cropped from a picture of bytes in 0.83 ms instead of 5.9, 2048 x 2048 bytes transposed in 1.0 instead of 7.
+  t.loop.move_bytes = 32;
+  t.loop.move_local = 8;
 
   t.reduce.wanted_invocations = 256;
   t.reduce.least_split_column = 1024;

@@ -55,7 +55,7 @@ struct ConversionTuning {
   bool operator==(const ConversionTuning&) const = default;
 };
 
-// loop.scalar, loop.vec4, loop.tile
+// loop.scalar, loop.vec4, loop.tile, loop.move
 struct LoopTuning {
   uint32_t local = 256;          // size of a workgroup; at least one subgroup
   int64_t workgroup_points = 0;  // points that a workgroup takes by turns at the most; 0: an invocation takes one item
@@ -67,6 +67,8 @@ struct LoopTuning {
   int64_t least_tiles = 32;           // taken where there are so many tiles, which fill the device
   // An invocation takes four points where one costs at most so many additions: of more, four fill its registers.
   int64_t most_vector_cost = 128;
+  int64_t move_bytes = 0;   // bytes that an invocation of `loop.move` moves at once, roughly; 0: no `loop.move`
+  uint32_t move_local = 8;  // size of a workgroup of it
   bool operator==(const LoopTuning&) const = default;
 };
 

@@ -63,6 +63,8 @@ void VisitFields(Self& x, Visitor&& v) {
   v("tile_in_shared_memory", x.tile_in_shared_memory);
   v("least_tiles", x.least_tiles, kPositiveRange);
   v("most_vector_cost", x.most_vector_cost, kCountRange);
+  v("move_bytes", x.move_bytes, FieldRange{0, 64});
+  v("move_local", x.move_local, kLocalRange);
 }
 
 template <Is<ReduceTuning> Self, typename Visitor>

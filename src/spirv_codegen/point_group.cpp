@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 namespace krafla::spirv {
 
@@ -17,12 +18,24 @@ int64_t FloorDivide(int64_t a, int64_t d) { return a / d - (a % d < 0 ? 1 : 0); 
 
 }  // namespace
 
+bool PointGroup::Offsets::same() const {
+  return std::ranges::all_of(at, [&](int64_t other) { return other == at[0]; });
+}
+
 PointGroup::PointGroup(const plan::ElementProgram& program, int dim)
-    : space_(&program.space), dim_(dim), known_(program.space.expr_count()), same_(program.nodes.size()) {
+    : PointGroup(program, {{dim, {kPoints, {0, 1, 2, 3}}}}) {}
+
+PointGroup::PointGroup(const plan::ElementProgram& program, std::vector<Along> points)
+    : space_(&program.space),
+      points_(std::move(points)),
+      count_(points_[0].offsets.at.size()),
+      known_(program.space.expr_count()),
+      same_(program.nodes.size()) {
+  for (const Along& p : points_) dims_ |= uint64_t{1} << p.dim;
   for (std::size_t i = 0; i < same_.size(); ++i) {
     const plan::Node& n = program.nodes[i];
     bool same = true;
-    if (((n.depends >> dim) & 1) != 0) {
+    if (Varies(n.depends)) {
       if (n.op == NodeOp::kLoad || n.op == NodeOp::kIndex) {
         const std::optional<Offsets> offsets = Of(n.index);
         same = offsets && offsets->same();
@@ -34,11 +47,17 @@ PointGroup::PointGroup(const plan::ElementProgram& program, int dim)
   }
 }
 
+PointGroup::Offsets PointGroup::Same(int64_t multiple, int64_t at) const {
+  return {multiple, InlineVector<int64_t, kPoints>(count_, at)};
+}
+
 std::optional<PointGroup::Offsets> PointGroup::OfAtom(plan::AtomId id) {
   const IndexAtom& atom = space_->atom(id);
-  if (((atom.depends >> dim_) & 1) == 0) return Offsets{};
-  if (atom.kind == IndexAtom::Kind::kIter) return Offsets{kPoints, {0, 1, 2, 3}};
-  if (atom.kind == IndexAtom::Kind::kValue) return std::nullopt;
+  if (!Varies(atom.depends)) return Same(1, 0);
+  if (atom.kind == IndexAtom::Kind::kIter)
+    return std::ranges::find_if(points_, [&](const Along& p) { return p.dim == atom.iter; })->offsets;
+  // The nodes of its operands come before any node whose index this is.
+  if (atom.kind == IndexAtom::Kind::kValue) return IsSame(atom.node) ? std::optional(Same(1, 0)) : std::nullopt;
   std::optional<Offsets> out = Of(atom.expr);
   if (!out) return std::nullopt;
   const int64_t d = atom.divisor;
@@ -53,18 +72,18 @@ std::optional<PointGroup::Offsets> PointGroup::OfAtom(plan::AtomId id) {
     const int64_t block = FloorDivide(out->at[0], out->multiple);
     const bool together =
         std::ranges::all_of(out->at, [&](int64_t at) { return FloorDivide(at, out->multiple) == block; });
-    if (together && !is_mod) return Offsets{};
+    if (together && !is_mod) return Same(1, 0);
     if (together) {
       for (int64_t& at : out->at) at -= block * out->multiple;
       return out;
     }
   }
-  if (out->same()) return Offsets{};
+  if (out->same()) return Same(1, 0);
   return std::nullopt;
 }
 
 std::optional<PointGroup::Offsets> PointGroup::OfSum(const plan::IndexExpr& e) {
-  Offsets out{0, {e.constant, e.constant, e.constant, e.constant}};
+  Offsets out = Same(0, e.constant);
   for (const IndexTerm& t : e.terms) {
     const std::optional<Offsets> atom = OfAtom(t.atom);
     if (!atom) return std::nullopt;

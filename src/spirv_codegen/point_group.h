@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the indices of a program change over a group of neighbouring points along one dimension, of which the first lies
-// at a multiple of their number. It turns divisions and moduli inside the group into constants: a group of 4 along k
-// has one k / 32, and its k % 2 are 0, 1, 0, 1.
+// How the indices of a program change over a group of points: four neighbours along one dimension, of which the first
+// lies at a multiple of their number, or any other points that lie alike in all groups. It turns divisions and moduli
+// inside the group into constants: a group of 4 along k has one k / 32, and its k % 2 are 0, 1, 0, 1.
 #pragma once
 
-#include <array>
 #include <optional>
 #include <vector>
 
@@ -19,14 +18,19 @@ class PointGroup {
   // where that is 0.
   struct Offsets {
     int64_t multiple = 1;
-    std::array<int64_t, kPoints> at = {};
+    InlineVector<int64_t, kPoints> at;
     bool is_constant() const { return multiple == 0; }
-    bool same() const { return at == std::array<int64_t, kPoints>{at[0], at[0], at[0], at[0]}; }
+    bool same() const;
+  };
+  // The coordinates of the points along a dimension; along those that are not named all points lie at one.
+  struct Along {
+    int dim = 0;
+    Offsets offsets;
   };
 
   PointGroup(const plan::ElementProgram& program, int dim);
+  PointGroup(const plan::ElementProgram& program, std::vector<Along> points);
 
-  int dim() const { return dim_; }
   std::optional<Offsets> Of(plan::IndexId id);
   // Whether the node has one value in all points of every group.
   bool IsSame(plan::NodeId id) const { return same_[static_cast<std::size_t>(id)]; }
@@ -38,9 +42,13 @@ class PointGroup {
   };
   std::optional<Offsets> OfAtom(plan::AtomId id);
   std::optional<Offsets> OfSum(const plan::IndexExpr& e);
+  Offsets Same(int64_t multiple, int64_t at) const;
+  bool Varies(uint64_t depends) const { return (depends & dims_) != 0; }
 
   const plan::IndexSpace* space_;
-  int dim_;
+  std::vector<Along> points_;
+  std::size_t count_;
+  uint64_t dims_ = 0;  // bit d: the points lie along dimension d
   std::vector<Known> known_;
   std::vector<bool> same_;
 };

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "spirv_codegen/float_ops.h"
+
 namespace krafla::spirv {
 
 using plan::AtomId;

@@ -482,21 +482,21 @@ const std::vector<Row>& Rows() {
        {
            {"min_vulkan11", "loop.tile 128 (32 x 32)"},
            {"amd_rdna3 intel_xe2 nvidia_ada", "loop.tile 256 (32 x 32)"},
-           {"lavapipe swiftshader", "loop.tile 8 (16 x 32)"},
+           {"lavapipe swiftshader", "loop.move 8"},
        }},
       {"transpose of 1000 x 4",
        Transpose(1000, 4),
        {
            {"min_vulkan11", "loop.vec4 128"},
            {"amd_rdna3 intel_xe2 nvidia_ada", "loop.vec4 256"},
-           {"lavapipe swiftshader", "loop.vec4 8"},
+           {"lavapipe swiftshader", "loop.move 8"},
        }},
       {"transpose of 60 x 5000, whose runs are tiles",
        Transpose(60, 5000),
        {
            {"min_vulkan11", "loop.tile 128 (32 x 32)"},
            {"amd_rdna3 intel_xe2 nvidia_ada", "loop.tile 256 (32 x 32)"},
-           {"lavapipe swiftshader", "loop.vec4 8"},
+           {"lavapipe swiftshader", "loop.move 8"},
        }},
   };
   return rows;
@@ -547,8 +547,8 @@ TEST(Choices, ReasonsOfRefusals) {
   EXPECT_EQ(reason(Scatter(false), "amd_rdna3"),
             "128 shares; apart: the indices may repeat, and updates keep their order; atomic: the order matters, or no "
             "atomic operation does it");
-  EXPECT_EQ(reason(Elementwise(1000), "amd_rdna3"), "tile: reads and stores lie alike");
-  EXPECT_EQ(reason(Transpose(100, 100), "amd_rdna3"), "tile: few points");
+  EXPECT_EQ(reason(Elementwise(1000), "amd_rdna3"), "move: slow on this device; tile: reads and stores lie alike");
+  EXPECT_EQ(reason(Transpose(100, 100), "amd_rdna3"), "move: slow on this device; tile: few points");
   EXPECT_EQ(reason(Cumulative(5000, 600), "amd_rdna3"),
             "in order: the combination may be regrouped; chunks: many lines");
 }

@@ -17,7 +17,8 @@ LoopProblem::LoopProblem(const plan::KernelPlan& of, const plan::LoopKernel& loo
   for (int64_t d : dims) points *= d;
   inner = static_cast<int>(dims.size()) - 1;
   while (inner > 0 && dims[static_cast<std::size_t>(inner)] == 1) --inner;
-  tile = FindLoopTile(*this);
+  move = FindMoveBlock(*this);
+  if (!move) tile = FindLoopTile(*this);
 }
 
 namespace {
@@ -79,6 +80,7 @@ Result<EmittedProgram> EmitRuns(const LoopProblem& p) {
 
 // In order of preference.
 constexpr Variant<LoopProblem, Result<EmittedProgram>> kLoopVariants[] = {
+    {"move", RefusesLoopMove, [](const LoopProblem& p, std::string) { return EmitLoopMove(p); }},
     {"tile", RefusesLoopTile, [](const LoopProblem& p, std::string) { return EmitLoopTile(p); }},
     {"runs", nullptr, [](const LoopProblem& p, std::string refused) { return WithReason(EmitRuns(p), refused); }},
 };

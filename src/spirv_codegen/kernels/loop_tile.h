@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "spirv_codegen/kernels/context.h"
+#include "spirv_codegen/kernels/loop_move.h"
 #include "spirv_codegen/kernels/variant.h"
 
 namespace krafla::spirv {
@@ -29,6 +30,7 @@ class LoopProblem {
   int64_t points = 1;  // of the iteration space
   int inner = -1;      // the last dimension of more than one point, else 0; -1: there are no dimensions
   LoopTile tile;
+  std::optional<MoveBlock> move;
 };
 
 // The tile of a problem, all of which but that is known.

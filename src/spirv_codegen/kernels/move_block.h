@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The blocks of points that invocations of `loop.move` take: which ones a loop can be made of, and which cost least.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "spirv_codegen/move_indices.h"
+
+namespace krafla::spirv {
+
+class LoopProblem;
+
+enum class MoveForm : uint8_t {
+  kFlat,  // of all dimensions as one; the result's words are the blocks'
+  kRows,  // each row of the result has blocks of its own, which begin with words of it
+  kTile,  // rows along another dimension
+};
+
+// A block: `points` neighbours along `inner` in each of `rows` neighbouring rows along `across`.
+struct MoveBlock {
+  MoveForm form = MoveForm::kFlat;
+  int element_bytes = 1, word_bytes = 4;
+  int inner = 0, across = -1;
+  int64_t points = 0, rows = 1;
+  RunStarts starts;                                     // of the runs that elements lie in, of kFlat
+  double cost = 0;                                      // instructions for each point, roughly
+  std::shared_ptr<const plan::ElementProgram> program;  // of kFlat over one dimension, else as the problem's
+  std::shared_ptr<const Limits> limits;                 // of that program
+
+  int64_t all() const { return points * rows; }
+  int per_word() const { return word_bytes / element_bytes; }
+};
+
+inline int64_t Extent(const plan::ElementProgram& program, int dim) {
+  return program.space.dims()[static_cast<std::size_t>(dim)];
+}
+
+// What is known of the program's indices at such a block.
+MoveIndices IndicesOf(const MoveBlock& block);
+// The block that costs least; nothing where the loop does more than to move elements, or does so in no order.
+std::optional<MoveBlock> FindMoveBlock(const LoopProblem& problem);
+
+}  // namespace krafla::spirv
