@@ -16,8 +16,9 @@ namespace {
 
 using plan::IndexId;
 constexpr int64_t kLeastRowBytes = 24;             // of a row of the result that has blocks of its own
-constexpr int64_t kLargeBytes = int64_t{8} << 20;  // of an array that no cache of a processor holds
+constexpr int64_t kLargeBytes = int64_t{6} << 20;  // of an array that no cache of a processor holds
 constexpr int64_t kLineBytes = 64;                 // of a line of memory
+constexpr int64_t kLeastTurned = 8;                // rows of words that are turned over, where time goes to memory
 constexpr int64_t kMostTileBytes = 64;             // of a tile: a square of words of bytes
 
 InlineVector<int64_t, PointGroup::kPoints> Counted(int64_t points, int64_t rows, bool by_rows) {
@@ -84,8 +85,8 @@ bool StoresWords(const plan::ElementProgram& program, const MoveBlock& block, Mo
 }
 
 // What it costs that the elements of a load lie in many lines of memory, or in a long stretch of them: lanes then read
-// lines in an order that no processor foresees.
-double CostOfLines(std::vector<int64_t> offsets, int element_bytes, double reads) {
+// lines in an order that no processor foresees. Nothing where words gain nothing, because most elements lie alone.
+std::optional<double> CostOfLines(std::vector<int64_t> offsets, int element_bytes, double reads) {
   std::ranges::sort(offsets);
   double stretches = 1;
   int64_t begin = offsets[0];
@@ -94,6 +95,7 @@ double CostOfLines(std::vector<int64_t> offsets, int element_bytes, double reads
     if ((offsets[i] - offsets[i - 1]) * element_bytes > kLineBytes) ++stretches, begin = offsets[i];
     is_long = is_long || (offsets[i] - begin) * element_bytes >= kLineBytes;
   }
+  if (stretches > 4 && element_bytes > 1) return std::nullopt;
   return (stretches > 4 ? 2 * stretches : 0) + (is_long ? 4 * reads : 0);
 }
 
@@ -102,7 +104,13 @@ double Excess(const plan::ElementProgram& program, int dim, int64_t count) {
   return static_cast<double>(RoundUp(Extent(program, dim), count)) / static_cast<double>(Extent(program, dim));
 }
 
-double CostOf(const plan::ElementProgram& program, const MoveBlock& block, MoveIndices& indices) {
+// What a point of the block costs, in instructions; nothing where the loop is faster without words.
+std::optional<double> CostOf(const plan::ElementProgram& program, const MoveBlock& block, MoveIndices& indices) {
+  // Time goes to memory where arrays fit no cache. Elements of a word or two gain there where they are turned over, and
+  // lose a little as they are taken in blocks.
+  const bool is_large = Product(program.space.dims()) * block.element_bytes > kLargeBytes;
+  const bool is_turned = block.form == MoveForm::kTile && Extent(program, block.across) >= kLeastTurned;
+  if (is_large && block.element_bytes >= 4 && !is_turned) return std::nullopt;
   double reads = 0, parts = 0, runs = 0, lines = 0;
   for (const plan::NodeId id : indices.loads()) {
     const MoveIndices::Step step = *indices.Of(program.nodes[static_cast<std::size_t>(id)].index);
@@ -120,7 +128,10 @@ double CostOf(const plan::ElementProgram& program, const MoveBlock& block, MoveI
     if (!is_line && block.per_word() > 1)
       parts += static_cast<double>(is_back || block.rows == block.per_word() ? at.size() / 2 : at.size());
     if (step.in_runs) runs += 1;
-    if (block.form == MoveForm::kFlat) lines += CostOfLines(std::move(offsets), block.element_bytes, own);
+    if (block.form != MoveForm::kFlat) continue;
+    const std::optional<double> of_lines = CostOfLines(std::move(offsets), block.element_bytes, own);
+    if (!of_lines) return std::nullopt;
+    lines += *of_lines;
   }
   const auto all = static_cast<double>(block.all());
   const double words = all / block.per_word();
@@ -136,8 +147,7 @@ double CostOf(const plan::ElementProgram& program, const MoveBlock& block, MoveI
   if (block.form == MoveForm::kTile)
     cost *= Excess(program, block.inner, block.points) * Excess(program, block.across, block.rows);
   // The stores of all lanes together should go to as few lines as they can, where they have to wait for memory.
-  const auto bytes = static_cast<double>(Product(program.space.dims()) * block.element_bytes);
-  if (block.form == MoveForm::kFlat && bytes > kLargeBytes && block.points * block.element_bytes > 16) cost *= 2;
+  if (block.form == MoveForm::kFlat && is_large && block.points * block.element_bytes > 16) cost *= 2;
   return cost / all;
 }
 
@@ -148,7 +158,9 @@ void Consider(MoveBlock block, std::optional<MoveBlock>& best) {
   MoveIndices indices = IndicesOf(block);
   if (!StoresWords(program, block, indices) || !indices.CanMove()) return;
   block.starts = indices.starts();
-  block.cost = CostOf(program, block, indices);
+  const std::optional<double> cost = CostOf(program, block, indices);
+  if (!cost) return;
+  block.cost = *cost;
   if (!best || block.cost < best->cost) best = std::move(block);
 }
 
