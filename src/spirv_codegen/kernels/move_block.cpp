@@ -18,6 +18,7 @@ using plan::IndexId;
 constexpr int64_t kLeastRowBytes = 24;             // of a row of the result that has blocks of its own
 constexpr int64_t kLargeBytes = int64_t{6} << 20;  // of an array that no cache of a processor holds
 constexpr int64_t kLineBytes = 64;                 // of a line of memory
+constexpr int64_t kLeastRun = 8;                   // blocks in a run of elements that are not bytes, there too
 constexpr int64_t kLeastTurned = 8;                // rows of words that are turned over, where time goes to memory
 constexpr int64_t kMostTileBytes = 64;             // of a tile: a square of words of bytes
 
@@ -109,8 +110,11 @@ std::optional<double> CostOf(const plan::ElementProgram& program, const MoveBloc
   // Time goes to memory where arrays fit no cache. Elements of a word or two gain there where they are turned over, and
   // lose a little as they are taken in blocks.
   const bool is_large = Product(program.space.dims()) * block.element_bytes > kLargeBytes;
-  const bool is_turned = block.form == MoveForm::kTile && Extent(program, block.across) >= kLeastTurned;
+  const bool is_turned = block.form == MoveForm::kTile && Extent(program, block.across) >= kLeastTurned &&
+                         Extent(program, block.inner) >= kLeastTurned;
   if (is_large && block.element_bytes >= 4 && !is_turned) return std::nullopt;
+  const int64_t run = indices.starts().length;
+  if (is_large && block.element_bytes > 1 && run != 0 && run < kLeastRun * block.points) return std::nullopt;
   double reads = 0, parts = 0, runs = 0, lines = 0;
   for (const plan::NodeId id : indices.loads()) {
     const MoveIndices::Step step = *indices.Of(program.nodes[static_cast<std::size_t>(id)].index);
