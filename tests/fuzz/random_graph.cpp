@@ -194,7 +194,8 @@ Instruction* GraphMaker::ScalarInteger() {
 Instruction* GraphMaker::WithoutNan(Instruction* value) {
   if (value == nullptr || !IsFloat(value->shape().element_type())) return value;
   Instruction* is_number = Add(Opcode::kCompare, {value, value}, CompareAttributes{});
-  return Add(Opcode::kSelect, {is_number, value, Filled(value->shape(), 0)});
+  const double otherwise = value->shape().element_type() == ElementType::kF8E8M0FNU ? 1 : 0;  // that has no zero
+  return Add(Opcode::kSelect, {is_number, value, Filled(value->shape(), otherwise)});
 }
 
 Instruction* GraphMaker::Whole(Instruction* value, int bound) {
