@@ -9,6 +9,7 @@
 #include "base/interruption.h"
 #include "cpu_fallback/kernels/move.h"
 #include "cpu_fallback/kernels/unroll.h"
+#include "krafla/shape.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_fallback/kernels/long_window_conv.cpp"
