@@ -207,7 +207,7 @@ struct OptOptions {
   std::string module, passes, stage = "optimized", output, selector, profile;
   std::string emit;  // empty: as the name of the output says
   bool list_passes = false;
-  std::vector<std::string> disabled, shapes;
+  std::vector<std::string> disabled, enabled, shapes;
   int64_t replicas = 0, partitions = 0;  // 0: as the module says
 };
 int Opt(const OptOptions& options);

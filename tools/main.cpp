@@ -287,6 +287,10 @@ struct Commands {
         ->delimiter(',')
         ->type_name("NAMES")
         ->allow_extra_args(false);
+    cmd->add_option("--enable", opt.enabled, "what run --enable takes, such as dots-by-turns")
+        ->delimiter(',')
+        ->type_name("NAMES")
+        ->allow_extra_args(false);
     AddDeviceCounts(*cmd, opt.replicas, opt.partitions);
     cmd->callback([this, emit] {
       if (emit->count() > 0 && opt.stage != "parsed" && opt.stage != "optimized")

@@ -85,7 +85,8 @@ std::string GathersText(const Module& module, const SpmdShardings& shardings) {
 
 Result<> ShowPartitioned(Module& module, const OptOptions& options) {
   KRAFLA_TRY(Verify(module));
-  const PassOptions passes = PartitionOptions({options.disabled.begin(), options.disabled.end()}, {});
+  const PassOptions passes = PartitionOptions({options.disabled.begin(), options.disabled.end()},
+                                              {options.enabled.begin(), options.enabled.end()});
   KRAFLA_ASSIGN(const std::optional<SpmdShardings> shardings, PartitionModule(module, passes));
   const std::string dead[] = {"dce"};
   KRAFLA_TRY(RunPasses(module, dead, passes));
@@ -106,6 +107,7 @@ Result<> Show(const OptOptions& options, const DeviceDescription* device) {
   if (options.stage == "partitioned") return ShowPartitioned(*module, options);
   CompileOptions compile;
   compile.disabled = {options.disabled.begin(), options.disabled.end()};
+  compile.enabled = {options.enabled.begin(), options.enabled.end()};
   compile.for_group = true;  // a program of several devices is shown as each of them has it
   CompileReport report;
   FrontEnd front_end(std::move(module), compile, report, device != nullptr ? device->target : kVulkanTarget);
@@ -159,6 +161,8 @@ int Opt(const OptOptions& given) {
   }
   for (const std::string& name : options.disabled)
     if (auto known = CheckDisabledName(name); !known) return Fail(known.error()), kUsage;
+  for (const std::string& name : options.enabled)
+    if (auto known = CheckEnabledName(name); !known) return Fail(known.error()), kUsage;
   std::optional<DeviceDescription> device;
   if (!options.profile.empty()) {
     auto profile = ReadProfile(options.profile);

@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -387,6 +388,18 @@ ENTRY e { x = f32[16] parameter(0), sharding={devices=[4]<=[4]} ROOT r = f32[16]
         self.assertIn("puts f32[16] together: 48 bytes a device", out.stdout)
         self.assertIn("// 1 arrays are put together, 48 bytes a device", out.stdout)
         self.assertEqual(krafla("opt", "-", "--stage", "parsed", input=out.stdout).returncode, 0)
+        by_turns = self.module("""HloModule by_turns, num_partitions=2
+ENTRY e {
+  x = f32[2048,1024] parameter(0), sharding={devices=[2,1]<=[2]}
+  w = f32[1024,4096] parameter(1), sharding={devices=[1,2]<=[2]}
+  ROOT y = f32[2048,4096] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={devices=[1,2]<=[2]}
+}
+""")
+        for enabled, made in (((), "all-gather("), (("--enable", "dots-by-turns"), "collective-permute(")):
+            out = krafla("opt", by_turns, "--stage", "partitioned", *enabled)
+            self.assertRegex(out.stdout, re.escape(made), out.stderr)
+            self.assertEqual("all-gather(" in out.stdout, not enabled)
+        self.assertEqual(krafla("opt", by_turns, "--enable", "nonsense").returncode, 2)
         out = krafla("opt", "--list-passes")
         self.assertIn("dce", out.stdout)
         self.assertEqual(krafla("opt", MLP / "module.hlo", "--passes", "nonsense").returncode, 3)
