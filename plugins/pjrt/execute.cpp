@@ -94,7 +94,7 @@ class Run {
     }
     return out;
   }
-  Result<> Fill(std::vector<std::shared_ptr<Array>>& to, std::vector<std::shared_ptr<DeviceBuffer>> from) {
+  Result<> Fill(std::vector<std::shared_ptr<Array>>& to, DeviceBuffers from) {
     if (to.size() != from.size()) return Internal("{} results came from a program of {}.", from.size(), to.size());
     for (std::size_t i = 0; i < to.size(); ++i) {
       if (auto wait = from[i]->Waiter()) waits_.push_back(std::move(wait));
@@ -105,7 +105,7 @@ class Run {
   Result<> OnOne(Lane& lane) {
     KRAFLA_ASSIGN(std::vector<DeviceArgument> own, Take(arguments[0], lane));
     const auto begin = std::chrono::steady_clock::now();
-    KRAFLA_ASSIGN(std::vector<std::shared_ptr<DeviceBuffer>> out, program_->Run(lane, std::move(own)));
+    KRAFLA_ASSIGN(DeviceBuffers out, program_->Run(lane, std::move(own)));
     const auto ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
     program_->set_last_run_ns(ns);
     return Fill(results[0], std::move(out));

@@ -222,15 +222,14 @@ Result<Executable*> Program::ExecutableOn(Lane& lane) {
   return executable.get();
 }
 
-Result<std::vector<std::shared_ptr<DeviceBuffer>>> Program::Run(Lane& lane, std::vector<DeviceArgument> arguments) {
+Result<DeviceBuffers> Program::Run(Lane& lane, std::vector<DeviceArgument> arguments) {
   if (const std::shared_ptr<Trace> trace = Trace::Recording()) return RunTraced(lane, std::move(arguments), *trace);
   KRAFLA_ASSIGN(Executable* const executable, ExecutableOn(lane));
   return executable->RunOnBuffers(std::move(arguments));
 }
 
 // What cannot tell of its steps is run as ever, and the trace says why.
-Result<std::vector<std::shared_ptr<DeviceBuffer>>> Program::RunTraced(Lane& lane, std::vector<DeviceArgument> arguments,
-                                                                      Trace& trace) {
+Result<DeviceBuffers> Program::RunTraced(Lane& lane, std::vector<DeviceArgument> arguments, Trace& trace) {
   KRAFLA_ASSIGN(Executable * executable, ExecutableOn(lane));
   std::string note;
   if (!executable->TellsSteps()) {
@@ -255,8 +254,7 @@ Result<std::vector<std::shared_ptr<DeviceBuffer>>> Program::RunTraced(Lane& lane
   return out;
 }
 
-Result<std::vector<std::vector<std::shared_ptr<DeviceBuffer>>>> Program::RunGroup(
-    std::vector<std::vector<DeviceArgument>> arguments) {
+Result<std::vector<DeviceBuffers>> Program::RunGroup(std::vector<std::vector<DeviceArgument>> arguments) {
   const std::shared_ptr<Trace> trace = Trace::Recording();
   const auto begin = Trace::Clock::now();
   auto out = group_->RunOnBuffers(std::move(arguments));

@@ -83,9 +83,8 @@ class Program {
   Text OptimizedText();
 
   // For who has the turn of the lane, of all lanes.
-  Result<std::vector<std::shared_ptr<DeviceBuffer>>> Run(Lane& lane, std::vector<DeviceArgument> arguments);
-  Result<std::vector<std::vector<std::shared_ptr<DeviceBuffer>>>> RunGroup(
-      std::vector<std::vector<DeviceArgument>> arguments);
+  Result<DeviceBuffers> Run(Lane& lane, std::vector<DeviceArgument> arguments);
+  Result<std::vector<DeviceBuffers>> RunGroup(std::vector<std::vector<DeviceArgument>> arguments);
 
   // How long the last run of one device took: short ones are not worth another thread.
   int64_t last_run_ns() const { return last_run_ns_.load(std::memory_order_relaxed); }
@@ -99,8 +98,7 @@ class Program {
   static Result<ShardingList> Serialize(const std::vector<std::string>& shardings, std::size_t count);
   void Describe(const Module& module);
   Result<Executable*> ExecutableOn(Lane& lane);
-  Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunTraced(Lane& lane, std::vector<DeviceArgument> arguments,
-                                                               Trace& trace);
+  Result<DeviceBuffers> RunTraced(Lane& lane, std::vector<DeviceArgument> arguments, Trace& trace);
 
   PJRT_Client& client_;
   const ProgramSource source_;

@@ -83,8 +83,7 @@ Result<> Executable::TryRunInPlace(std::span<const std::span<const std::byte>> a
   return {};
 }
 
-Result<std::vector<std::shared_ptr<DeviceBuffer>>> Executable::RunOnBuffersWithin(std::vector<DeviceArgument> arguments,
-                                                                                  const RunLimit& limit) {
+Result<DeviceBuffers> Executable::RunOnBuffersWithin(std::vector<DeviceArgument> arguments, const RunLimit& limit) {
   KRAFLA_ASSIGN(const auto turn, TakeTurn(limit));
   KRAFLA_TRY(limit.Check());
   const Limited limited(*this, limit);
@@ -139,7 +138,7 @@ Result<std::vector<Literal>> Executable::RunShared(std::vector<std::shared_ptr<c
   return TakeResults();
 }
 
-Result<std::vector<std::shared_ptr<DeviceBuffer>>> Executable::RunOnBuffers(std::vector<DeviceArgument> arguments) {
+Result<DeviceBuffers> Executable::RunOnBuffers(std::vector<DeviceArgument> arguments) {
   std::lock_guard lock(running_);
   std::vector<std::shared_ptr<const Literal>> literals;
   for (std::size_t a = 0; a < arguments.size(); ++a) {
@@ -151,13 +150,12 @@ Result<std::vector<std::shared_ptr<DeviceBuffer>>> Executable::RunOnBuffers(std:
   KRAFLA_ASSIGN(std::vector<Literal> results, RunShared(std::move(literals), *limit_));
   for (DeviceArgument& a : arguments)
     if (a.donated) a.buffer->Release();
-  std::vector<std::shared_ptr<DeviceBuffer>> out;
+  DeviceBuffers out;
   for (Literal& r : results) out.push_back(std::make_shared<HostBuffer>(std::make_shared<const Literal>(std::move(r))));
   return out;
 }
 
-Result<std::vector<std::shared_ptr<DeviceBuffer>>> Executable::RunObserved(std::vector<DeviceArgument> arguments,
-                                                                           const StepObserver& observer) {
+Result<DeviceBuffers> Executable::RunObserved(std::vector<DeviceArgument> arguments, const StepObserver& observer) {
   std::lock_guard lock(running_);
   SetStepObserver(&observer);
   auto run = RunOnBuffers(std::move(arguments));

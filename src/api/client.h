@@ -188,15 +188,13 @@ class Executable {
   // results are waited for when they are read, or by DeviceBuffer::Wait. A donated argument that a result takes the
   // place of (input_output_alias) is overwritten where it lies, unless somebody else holds its memory. Buffers of the
   // host and of other devices go through the host. Forgets what SetArguments was given.
-  virtual Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunOnBuffers(std::vector<DeviceArgument> arguments);
+  virtual Result<DeviceBuffers> RunOnBuffers(std::vector<DeviceArgument> arguments);
   // The same with a limit of its own.
-  virtual Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunOnBuffersWithin(std::vector<DeviceArgument> arguments,
-                                                                                const RunLimit& limit);
+  virtual Result<DeviceBuffers> RunOnBuffersWithin(std::vector<DeviceArgument> arguments, const RunLimit& limit);
 
   // RunOnBuffers, to the end, and `observer` is told of each step: `times` and `ms` of what it gets count nothing.
   // Steps come one after the other with nothing overlapping, so that the run takes longer.
-  Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunObserved(std::vector<DeviceArgument> arguments,
-                                                                 const StepObserver& observer);
+  Result<DeviceBuffers> RunObserved(std::vector<DeviceArgument> arguments, const StepObserver& observer);
   // Whether RunObserved tells of steps: on Vulkan with CompileOptions::for_profile.
   virtual bool TellsSteps() const { return false; }
 

@@ -130,7 +130,7 @@ class PackedExecutable final : public Executable {
   // What is not packed comes through the host.
   Result<> Pack(std::vector<DeviceArgument>& arguments) const {
     KRAFLA_TRY(CheckBuffers(arguments, edges_.arguments));
-    std::vector<std::shared_ptr<DeviceBuffer>> given_up;
+    DeviceBuffers given_up;
     for (std::size_t a = 0; a < arguments.size(); ++a) {
       if (!IsPackedArgument(a)) continue;
       if (const auto* packed = dynamic_cast<const PackedBuffer*>(arguments[a].buffer.get())) {

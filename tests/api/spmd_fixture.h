@@ -25,6 +25,22 @@ struct SpmdParameter {
 inline const SpmdParameter kSpmdParameters[] = {
     {"a", {4, 8}}, {"b", {8, 4}}, {"c", {4, 8, 4}}, {"d", {4, 4, 4, 8}}, {"e", {4, 4, 8, 4}}};
 
+// What programs reduce and sort by.
+inline constexpr std::string_view kScalarComputations = R"(
+sum { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b) }
+larger { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] maximum(a, b) }
+product { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] multiply(a, b) }
+less { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = pred[] compare(a, b), direction=LT }
+)";
+
 inline std::string Replaced(std::string text, std::string_view from, const std::string& to) {
   for (std::size_t at = text.find(from); at != text.npos; at = text.find(from, at + to.size()))
     text.replace(at, from.size(), to);

@@ -14,15 +14,6 @@ namespace krafla {
 namespace {
 
 constexpr std::string_view kHelpers = R"(
-sum { a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT r = f32[] add(a, b) }
-larger { a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT r = f32[] maximum(a, b) }
-less { a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT r = pred[] compare(a, b), direction=LT }
 pairs { a = f32[] parameter(0)
   b = f32[] parameter(1)
   c = s32[] parameter(2)
@@ -222,7 +213,8 @@ TEST_F(Spmd, GivesWhatOneDeviceGives) {
       }
       const std::string body = Replaced(program.body, "@S", RandomSharding(random, 2));
       const std::string text = "HloModule m, num_partitions=" + std::string(round == 0 ? "1" : "4") +
-                               std::string(kHelpers) + "ENTRY main {\n" + parameters + body + "\n}\n";
+                               std::string(kScalarComputations) + std::string(kHelpers) + "ENTRY main {\n" +
+                               parameters + body + "\n}\n";
       SCOPED_TRACE(std::string(program.name) + ":\n" + parameters + body);
       auto module = ParseHloText(text, "test");
       ASSERT_TRUE(module) << module.error().message();

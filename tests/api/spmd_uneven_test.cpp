@@ -31,21 +31,6 @@ Moved MovedBy(const std::string& text) {
   return out;
 }
 
-constexpr std::string_view kComputations = R"(
-sum { a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT r = f32[] add(a, b) }
-larger { a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT r = f32[] maximum(a, b) }
-product { a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT r = f32[] multiply(a, b) }
-less { a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT r = pred[] compare(a, b), direction=LT }
-)";
-
 constexpr std::string_view kRows = "{devices=[4,1]<=[4]}", kColumns = "{devices=[1,4]<=[4]}",
                            kHalfRows = "{devices=[2,1,2]<=[4] last_tile_dim_replicate}",
                            kHalfColumns = "{devices=[1,2,2]<=[4] last_tile_dim_replicate}";
@@ -172,7 +157,7 @@ std::string WithShardings(std::string_view body) {
   std::string out(body);
   for (const auto& [from, to] : {std::pair{"@R", kRows}, {"@C", kColumns}, {"@r", kHalfRows}, {"@c", kHalfColumns}})
     out = Replaced(std::move(out), from, std::string(to));
-  return Format("HloModule m, num_partitions=4{}ENTRY main {{{}\n}}\n", kComputations, out);
+  return Format("HloModule m, num_partitions=4{}ENTRY main {{{}\n}}\n", kScalarComputations, out);
 }
 
 TEST_F(Spmd, UnevenDimensionsAreNotPutTogether) {

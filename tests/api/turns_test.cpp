@@ -116,7 +116,7 @@ TEST_P(TurnsTest, EndByDeadline) {
 TEST_P(TurnsTest, RunsBehindEachOther) {
   auto executable = Compile(kShrink);
   ASSERT_NE(executable, nullptr);
-  std::vector<std::vector<std::shared_ptr<DeviceBuffer>>> results;
+  std::vector<DeviceBuffers> results;
   const float starts[] = {1.0f, 0.0001f, 8.0f, 0.01f};
   for (const float start : starts) {
     std::vector<DeviceArgument> arguments;

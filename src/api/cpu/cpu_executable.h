@@ -32,11 +32,10 @@ class CpuExecutable : public Executable {
   Result<std::vector<Literal>> TakeResults() override;
   Result<RunProfile> Profile(int runs) override;
   bool TellsSteps() const override { return true; }
-  Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunOnBuffers(std::vector<DeviceArgument> arguments) override {
+  Result<DeviceBuffers> RunOnBuffers(std::vector<DeviceArgument> arguments) override {
     return RunOnBuffersWithin(std::move(arguments), *limit_);
   }
-  Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunOnBuffersWithin(std::vector<DeviceArgument> arguments,
-                                                                        const RunLimit& limit) override;
+  Result<DeviceBuffers> RunOnBuffersWithin(std::vector<DeviceArgument> arguments, const RunLimit& limit) override;
   Result<> Join(const EvaluatorHost* host, int64_t devices) override;
   Result<std::unique_ptr<Executable>> Another(const EvaluatorHost* host, int64_t devices) const override;
   const Module* module() const override { return plan_->plan().module.get(); }

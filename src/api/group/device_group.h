@@ -67,8 +67,7 @@ class GroupExecutable {
   virtual void SetLimit(const RunLimit* limit) = 0;
 
   // As Executable::RunOnBuffers, arguments and results of each of local_devices().
-  virtual Result<std::vector<std::vector<std::shared_ptr<DeviceBuffer>>>> RunOnBuffers(
-      std::vector<std::vector<DeviceArgument>> arguments) = 0;
+  virtual Result<std::vector<DeviceBuffers>> RunOnBuffers(std::vector<std::vector<DeviceArgument>> arguments) = 0;
 
   virtual std::string PlacementLine() const = 0;
   // How collectives go from device to device: "one-device", "host_import", "host", or several, with the number that

@@ -45,7 +45,7 @@ inline constexpr std::array<PathName, 6> kPathNames = {{
 constexpr std::string_view NameOf(PathKind kind) {
   for (const PathName& p : kPathNames)
     if (p.kind == kind) return p.name;
-  return "";
+  KRAFLA_UNREACHABLE();
 }
 
 // Where a device has an array: a leaf of a collective's operands or results.

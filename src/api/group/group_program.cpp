@@ -118,12 +118,11 @@ class Group final : public GroupExecutable {
     return OnAllDevices([this](std::size_t d) { return members_[d].executable->Execute(); });
   }
 
-  Result<std::vector<std::vector<std::shared_ptr<DeviceBuffer>>>> RunOnBuffers(
-      std::vector<std::vector<DeviceArgument>> arguments) override {
+  Result<std::vector<DeviceBuffers>> RunOnBuffers(std::vector<std::vector<DeviceArgument>> arguments) override {
     if (arguments.size() != members_.size())
       return InvalidArgument("The program runs on {} devices of this process, arguments were given for {}.",
                              members_.size(), arguments.size());
-    std::vector<std::vector<std::shared_ptr<DeviceBuffer>>> results(members_.size());
+    std::vector<DeviceBuffers> results(members_.size());
     KRAFLA_TRY(OnAllDevices([&](std::size_t d) -> Result<> {
       KRAFLA_ASSIGN(results[d], members_[d].executable->RunOnBuffers(std::move(arguments[d])));
       return {};

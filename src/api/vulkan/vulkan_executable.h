@@ -54,7 +54,7 @@ class VulkanExecutable : public Executable {
   Result<RunProfile> Profile(int runs) override;
   bool TellsSteps() const override { return keeps_profile_; }
   Result<std::vector<Literal>> Results() override;
-  Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunOnBuffers(std::vector<DeviceArgument> arguments) override;
+  Result<DeviceBuffers> RunOnBuffers(std::vector<DeviceArgument> arguments) override;
 
   // For krafla/vulkan.h (vulkan_recording.cpp): runs between arrays that are there, one a leaf.
   struct Arrays {

@@ -153,9 +153,10 @@ int64_t StepOf(const BlockProgram::Value& places) { return places.is_uniform ? 0
 
 }  // namespace
 
-// use(copy of a row of `bytes` bytes), which is below kLeastCopiedRow.
+// use(copy of a row of `bytes` bytes), of which there are kLeastNarrowRow at least and fewer than kLeastCopiedRow.
 template <class Use>
 void RowGather::WithCopy(std::size_t bytes, Use use) {
+  static_assert(kLeastNarrowRow >= 3, "two moves that overlap take four bytes or more");
   const auto whole = [&]<std::size_t kBytes>(std::integral_constant<std::size_t, kBytes>) {
     use([](std::byte* to, const std::byte* from) { std::memcpy(to, from, kBytes); });
   };

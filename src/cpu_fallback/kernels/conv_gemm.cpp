@@ -16,12 +16,6 @@ namespace {
 constexpr int64_t kChunkDepth = 256;  // products that are summed before they are added to what was there
 constexpr int64_t kTaskRows = 64;
 
-int64_t Taps(const TensorView& kernel) {
-  int64_t out = 1;
-  for (std::size_t d = 2; d < kernel.dims.size(); ++d) out *= kernel.dims[d];
-  return out;
-}
-
 }  // namespace
 
 bool ConvGemm::Takes(std::span<const ConvolutionProblem> problems, ElementType type) {
@@ -40,7 +34,7 @@ ConvGemm::ConvGemm(std::span<const ConvolutionProblem> problems, ElementType typ
     Problem problem{.p = p};
     problem.channels = p.kernel.dims[1];
     problem.outputs = p.kernel.dims[0] / p.window.groups;
-    problem.taps = Taps(p.kernel);
+    problem.taps = SpatialElements(p.kernel);
     problem.positions = p.result.dims[0];
     for (std::size_t d = 2; d < p.result.dims.size(); ++d) problem.positions *= p.result.dims[d];
     problem.row_tasks = CeilDiv(problem.positions, kTaskRows);

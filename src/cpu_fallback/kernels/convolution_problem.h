@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
+#include "base/checked_math.h"
 #include "krafla/element_type.h"
 #include "krafla/inline_vector.h"
 
@@ -15,6 +17,10 @@ struct TensorView {
   ElementType type = ElementType::kF32;
   int64_t offset = 0;
 };
+// Behind the first two dimensions.
+inline int64_t SpatialElements(const TensorView& view) {
+  return Product(std::span<const int64_t>(view.dims).subspan(2));
+}
 
 struct ConvolutionWindow {
   Dims strides, dilations, padding_low, padding_high;  // dilations as HLO counts them: 1 is dense

@@ -111,9 +111,9 @@ void SumDepthOf(const DepthSums& whole) {
 
 DepthLoops FindDepthLoops(ElementType type) {
   if (type == ElementType::kF32)
-    return {&SumDepthOf<float>, static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>())), kDepthRows, kDepthVectors};
+    return {&SumDepthOf<float>, static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>())), kDepthVectors};
   if (type == ElementType::kF64)
-    return {&SumDepthOf<double>, static_cast<int64_t>(hn::Lanes(hn::ScalableTag<double>())), kDepthRows, kDepthVectors};
+    return {&SumDepthOf<double>, static_cast<int64_t>(hn::Lanes(hn::ScalableTag<double>())), kDepthVectors};
   return {};
 }
 
@@ -129,13 +129,6 @@ namespace {
 // Of the depth, what stays in the L2 cache while all positions go through it.
 constexpr int64_t kChunkBytes = 1 << 19;
 constexpr int64_t kLeastDepth = 32, kLeastRows = 8;
-
-// The elements behind the first two dimensions.
-int64_t SpatialElements(const TensorView& view) {
-  int64_t out = 1;
-  for (std::size_t d = 2; d < view.dims.size(); ++d) out *= view.dims[d];
-  return out;
-}
 
 }  // namespace
 

@@ -27,7 +27,7 @@ struct DepthSums {
 };
 struct DepthLoops {
   void (*run)(const DepthSums&) = nullptr;
-  int64_t lanes = 1, most_rows = 1, most_vectors = 1;
+  int64_t lanes = 1, most_vectors = 1;
 };
 
 class LongWindowConv {
