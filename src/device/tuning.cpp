@@ -124,6 +124,8 @@ void TuneCpu(Tuning& t) {
   t.loop_nest.points_at_once = 1;
   t.loop_nest.point_ns = 0;
   t.loop_nest.operation_ns = 0.3;
+  // LLVM takes 0.1 to 0.5 ms for a word of such a kernel.
+  t.loop_nest.most_words = 8000;
   // A turn's counter, mask and jumps cost as much as the few operations of a point.
   t.loop_nest.points_together = 4;
 

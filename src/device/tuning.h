@@ -267,7 +267,8 @@ struct LoopNestTuning {
   int64_t points_at_once = 256;  // points of a step that take the time of one
   double point_ns = 200;         // nanoseconds of a point
   double operation_ns = 4;       // nanoseconds of an operation at a point
-  int64_t most_nodes = 6000;     // operations of the kernel: drivers take long to compile more
+  int64_t most_nodes = 6000;     // operations of the kernel that are written out
+  int64_t most_words = 16000;    // words of its code: drivers take long to compile more
   int64_t points_together = 1;   // points of an invocation, where points never meet (plan/point_loop.h)
   bool operator==(const LoopNestTuning&) const = default;
 };

@@ -247,6 +247,7 @@ void VisitFields(Self& x, Visitor&& v) {
   v("point_ns", x.point_ns, kTimeRange);
   v("operation_ns", x.operation_ns, kTimeRange);
   v("most_nodes", x.most_nodes, FieldRange{0, 100000});
+  v("most_words", x.most_words, FieldRange{0, 1000000});
   v("points_together", x.points_together, FieldRange{1, 16});
 }
 

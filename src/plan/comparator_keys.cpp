@@ -10,18 +10,36 @@
 namespace krafla::plan {
 namespace {
 
-// Whether node `a` computes from the params of the left side what `b` computes from those of the right side.
-bool SameSide(const ElementProgram& p, NodeId a, NodeId b) {
-  if (a == kNoNode || b == kNoNode) return a == b;
-  const Node& x = p.nodes[static_cast<std::size_t>(a)];
-  const Node& y = p.nodes[static_cast<std::size_t>(b)];
+// Whether two nodes do the same with their operands, where params of the left side stand for those of the right side.
+bool DoesTheSame(const Node& x, const Node& y) {
   if (x.op != y.op || x.type != y.type) return false;
   if (x.op == NodeOp::kParam) return x.bits % 2 == 0 && y.bits == x.bits + 1;
-  if (x.opcode != y.opcode || x.storage != y.storage || x.bits != y.bits || x.direction != y.direction ||
-      x.total_order != y.total_order || x.op == NodeOp::kLoad)
-    return false;
-  for (std::size_t i = 0; i < 3; ++i)
-    if (!SameSide(p, x.operands[i], y.operands[i])) return false;
+  return x.opcode == y.opcode && x.storage == y.storage && x.bits == y.bits && x.direction == y.direction &&
+         x.total_order == y.total_order && x.op != NodeOp::kLoad;
+}
+
+// Whether node `a` computes from the params of the left side what `b` computes from those of the right side. Equal
+// nodes of a program are one, so that each node of the left side has one counterpart and is looked at once.
+bool SameSide(const ElementProgram& p, NodeId a, NodeId b) {
+  std::vector<NodeId> counterpart(p.nodes.size(), kNoNode);
+  std::vector<NodeId> stack;
+  const auto pair = [&](NodeId x, NodeId y) {
+    if (x == kNoNode || y == kNoNode) return x == y;
+    NodeId& known = counterpart[static_cast<std::size_t>(x)];
+    if (known != kNoNode) return known == y;
+    known = y;
+    stack.push_back(x);
+    return true;
+  };
+  if (!pair(a, b)) return false;
+  while (!stack.empty()) {
+    const std::size_t at = static_cast<std::size_t>(stack.back());
+    stack.pop_back();
+    const Node &x = p.nodes[at], &y = p.nodes[static_cast<std::size_t>(counterpart[at])];
+    if (!DoesTheSame(x, y)) return false;
+    for (std::size_t i = 0; i < 3; ++i)
+      if (!pair(x.operands[i], y.operands[i])) return false;
+  }
   return true;
 }
 
@@ -82,10 +100,9 @@ bool AppendKeys(const ElementProgram& p, NodeId id, std::vector<KeyRule>& keys) 
   return false;
 }
 
-// How many of the last bits of a float follow from the others, because its values come from a type of a shorter
-// mantissa.
-int SameBits(const ElementProgram& p, NodeId id, std::span<const ElementType> types) {
-  const Node& n = p.nodes[static_cast<std::size_t>(id)];
+// How many of the last bits of a float that is no select follow from the others, because its values come from a type of
+// a shorter mantissa.
+int OwnSameBits(const Node& n, std::span<const ElementType> types) {
   // In f32, where the subnormal numbers of narrow types are normal, but for bf16's, which keep their places, and the
   // least f8e8m0fnu, which has one bit there.
   const auto of_type = [&](ElementType type) {
@@ -97,8 +114,6 @@ int SameBits(const ElementProgram& p, NodeId id, std::span<const ElementType> ty
     case NodeOp::kRound: return of_type(n.storage);
     case NodeOp::kConstant: return n.bits == 0 ? 32 : std::min(std::countr_zero(n.bits), 32);
     case NodeOp::kHlo:
-      if (n.opcode != Opcode::kSelect) return 0;
-      return std::min(SameBits(p, n.operands[1], types), SameBits(p, n.operands[2], types));
     case NodeOp::kIndex:
     case NodeOp::kLoad:
     case NodeOp::kCompare:
@@ -110,6 +125,23 @@ int SameBits(const ElementProgram& p, NodeId id, std::span<const ElementType> ty
     case NodeOp::kReducePrecision: return 0;
   }
   KRAFLA_UNREACHABLE();
+}
+
+// The same of a float that may be chosen among several.
+int SameBits(const ElementProgram& p, NodeId id, std::span<const ElementType> types) {
+  std::vector<bool> wanted(p.nodes.size(), false);
+  wanted[static_cast<std::size_t>(id)] = true;
+  int bits = 32;
+  for (std::size_t i = p.nodes.size(); i-- > 0;) {
+    if (!wanted[i]) continue;
+    const Node& n = p.nodes[i];
+    if (n.op == NodeOp::kHlo && n.opcode == Opcode::kSelect) {
+      wanted[static_cast<std::size_t>(n.operands[1])] = wanted[static_cast<std::size_t>(n.operands[2])] = true;
+    } else {
+      bits = std::min(bits, OwnSameBits(n, types));
+    }
+  }
+  return bits;
 }
 
 }  // namespace

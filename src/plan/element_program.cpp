@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 
 #include "base/work.h"
 #include "ir/element_type_cases.h"
@@ -363,16 +364,33 @@ IndexId ProgramBuilder::ClampedIndex(NodeId value, int64_t lo, int64_t hi) {
 }
 
 std::optional<NodeId> ProgramBuilder::CodeOf(NodeId id, ElementType narrow) {
-  const Node n = node(id);
-  if (n.op == NodeOp::kDecode && n.storage == narrow) return n.operands[0];
-  if (n.op == NodeOp::kLoad && n.storage == narrow)
-    return Load(n.buffer, StorageBytes(narrow) == 2 ? ElementType::kU16 : ElementType::kU8, n.index, n.mask);
-  // +0, with which arrays are padded.
-  if (n.op == NodeOp::kConstant && n.bits == 0) return Constant(ElementType::kU32, 0);
-  if (n.op != NodeOp::kHlo || n.opcode != Opcode::kSelect) return std::nullopt;
-  const std::optional<NodeId> a = CodeOf(n.operands[1], narrow), b = a ? CodeOf(n.operands[2], narrow) : std::nullopt;
-  if (!b) return std::nullopt;
-  return Hlo(Opcode::kSelect, ElementType::kU32, {n.operands[0], *a, *b});
+  // The selects below `id` and what they choose from, each once however many selects want it, operands first.
+  std::map<NodeId, NodeId> codes;
+  std::vector<NodeId> stack = {id};
+  while (!stack.empty()) {
+    const NodeId at = stack.back();
+    stack.pop_back();
+    if (!codes.emplace(at, kNoNode).second) continue;
+    const Node& n = node(at);
+    if ((n.op == NodeOp::kDecode || n.op == NodeOp::kLoad) && n.storage == narrow) continue;
+    // +0, with which arrays are padded.
+    if (n.op == NodeOp::kConstant && n.bits == 0) continue;
+    if (n.op != NodeOp::kHlo || n.opcode != Opcode::kSelect) return std::nullopt;
+    stack.push_back(n.operands[1]), stack.push_back(n.operands[2]);
+  }
+  for (auto& [at, code] : codes) {
+    const Node n = node(at);
+    if (n.op == NodeOp::kDecode) {
+      code = n.operands[0];
+    } else if (n.op == NodeOp::kLoad) {
+      code = Load(n.buffer, StorageBytes(narrow) == 2 ? ElementType::kU16 : ElementType::kU8, n.index, n.mask);
+    } else if (n.op == NodeOp::kConstant) {
+      code = Constant(ElementType::kU32, 0);
+    } else {
+      code = Hlo(Opcode::kSelect, ElementType::kU32, {n.operands[0], codes.at(n.operands[1]), codes.at(n.operands[2])});
+    }
+  }
+  return codes.at(id);
 }
 
 void ProgramBuilder::AddStore(Store store) {

@@ -28,12 +28,13 @@ OPEN = {"adds": 4.8, "long_names": 4.8, "transposes": 5.5, "reduce_fans": 7.0,
         "while_wide_swap": 7.8, "while_wide_invariant": 5.8, "nested_tuples": 16.5}
 # From here on the kernels of a chain are full, and more of it are more of them.
 FULL = {"reshape_transposes": 4000}
-EVERYDAY = ["adds", "diamonds", "fan_out", "fan_out_reduced", "independent", "ladder", "reshape_transposes", "shift_pads",
+EVERYDAY = ["adds", "diamonds", "narrow_choices", "fan_out", "fan_out_reduced", "independent", "ladder", "reshape_transposes", "shift_pads",
             "transpose_adds", "concatenate_wide", "concatenate_nest", "gathers", "updates_all_results", "reduce_subtracts",
             "reduces_then_subtracts", "dots", "parameters_and_results", "tuple_parameter", "results_donated", "while_wide",
             "whiles_shared", "conditional_branches", "calls_of_large", "calls_in_calls",
             "calls_in_loop", "maps_in_maps", "maps_of_calls",
-            "whiles_in_whiles", "conditionals_in_conditionals"]
+            "whiles_in_whiles", "conditionals_in_conditionals", "comparators_of_squares", "comparators_of_choices",
+            "combiners_of_choices"]
 # A nest that fits the budget of copies is copied; what follows grows by calls alone.
 SECONDS = 300
 

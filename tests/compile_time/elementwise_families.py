@@ -34,6 +34,15 @@ def selects(n):
 
 
 @family
+def narrow_choices(n):
+    """Of numbers that are only moved, each chosen from the last two."""
+    lines = ["x0 = bf16[16] parameter(0)", "x1 = bf16[16] parameter(1)", "p = pred[16] parameter(2)", "q = pred[16] parameter(3)"]
+    for k in range(1, n):
+        lines.append(f"x{k+1} = bf16[16] select({'pq'[k % 2]}, x{k}, x{k-1})")
+    return entry(lines)
+
+
+@family
 def converts(n):
     types = ["f16", "f32", "s32", "f64", "bf16", "f32"]
     return chain(n, ["x0 = f32[16] parameter(0)"],

@@ -9,4 +9,5 @@ import control_families  # noqa: F401
 import elementwise_families  # noqa: F401
 import movement_families  # noqa: F401
 import nested_families  # noqa: F401
+import scalar_families  # noqa: F401
 from family import FAMILIES, NESTED  # noqa: F401

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spirv_codegen/kernels/while.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "ir/opcode.h"
 
 namespace krafla::spirv {
@@ -34,12 +37,26 @@ void EmitBranches(Builder& b, Value index, bool index_is_pred, std::size_t count
       });
 }
 
+namespace {
+
+// A loop as launches costs microseconds a turn; a driver that optimizes the code of a hundred steps costs seconds.
+Result<EmittedLoop> OfFewWords(Result<EmittedLoop> loop, const Tuning& tuning) {
+  std::size_t words = 0;
+  if (loop)
+    for (const EmittedLoop::Launch& launch : loop->launches) words = std::max(words, launch.kernel.words.size());
+  if (std::cmp_less_equal(words, tuning.loop_nest.most_words)) return loop;
+  return Unimplemented("The loop has {} words of code; drivers take long to compile more than {}.", words,
+                       tuning.loop_nest.most_words);
+}
+
+}  // namespace
+
 Result<EmittedLoop> EmitWhile(const plan::ProgramPlan& plan, const plan::WhileStep& loop, const DeviceProfile& profile,
                               const Tuning& tuning) {
-  auto points = EmitPointLoop(plan, loop, profile, tuning);
+  auto points = OfFewWords(EmitPointLoop(plan, loop, profile, tuning), tuning);
   if (points || points.error().code() != StatusCode::kUnimplemented) return points;
   const std::string no_points = Format("points: {}", points.error().message());
-  auto nest = EmitLoopNest(plan, loop, profile, tuning);
+  auto nest = OfFewWords(EmitLoopNest(plan, loop, profile, tuning), tuning);
   if (!nest && nest.error().code() == StatusCode::kUnimplemented)
     return Unimplemented("{} workgroup: {}", no_points, nest.error().message());
   if (nest) nest->launches.front().kernel.reason = no_points;
