@@ -36,6 +36,7 @@ std::string Says(const KeptValue& kept) {
 std::string_view Says(Unmerged why) {
   switch (why) {
     case Unmerged::kKind: return "A kernel of the reader's family does not follow another one.";
+    case Unmerged::kFull: return "The kernel would have more instructions than one may.";
     case Unmerged::kRegionSize: return "The kernel would have more reductions and results than one may.";
     case Unmerged::kRows:
       return "They do not run over the same rows, or the rows are better shared among workgroups by kernels of their "

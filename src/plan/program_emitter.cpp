@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <ranges>
+#include <unordered_set>
 
 #include "plan/program_emitter_complex.h"
 
@@ -418,14 +420,21 @@ Result<std::vector<ScalarValue>> ProgramEmitter::EmitComputation(const Computati
         if (v.instruction->opcode() != Opcode::kParameter) return std::nullopt;
         return parameters[static_cast<std::size_t>(v.instruction->attr<ParameterAttributes>().number)];
       });
+  // Where the computation is on arrays, as on the slices of a scan, it is the same at every element: any index will do.
+  const auto anywhere = [&](const ValueRef& v) {
+    const std::vector<IndexId> index(static_cast<std::size_t>(LeafShape(v).rank()), 0);
+    return inner.Emit(v, index);
+  };
+  // In the computation's order, so that no depth of it is a depth of calls here.
+  std::unordered_set<const Instruction*> needed = {computation.root()};
+  for (const auto& i : computation.instructions() | std::views::reverse)
+    if (needed.contains(i.get())) needed.insert(i->operands().begin(), i->operands().end());
+  for (const auto& i : computation.instructions())
+    if (needed.contains(i.get()) && i->shape().IsArray()) KRAFLA_TRY(anywhere({i.get(), 0}));
   std::vector<ScalarValue> out;
-  int leaves = static_cast<int>(LeafCount(computation.root()->shape()));
+  const int leaves = static_cast<int>(LeafCount(computation.root()->shape()));
   for (int leaf = 0; leaf < leaves; ++leaf) {
-    ValueRef v{computation.root(), leaf};
-    // Where the computation is on arrays, as on the slices of a scan, it is the same at every element: any index will
-    // do.
-    std::vector<IndexId> anywhere(static_cast<std::size_t>(LeafShape(v).rank()), 0);
-    KRAFLA_ASSIGN(ScalarValue value, inner.Emit(v, anywhere));
+    KRAFLA_ASSIGN(const ScalarValue value, anywhere({computation.root(), leaf}));
     out.push_back(value);
   }
   return out;

@@ -62,21 +62,26 @@ std::vector<TouchedSlice> SlicesOf(const ProgramPlan& plan, const Step& step) {
   return std::move(collector).Take();
 }
 
-OpenSlices::OpenSlices(const ProgramPlan& plan, Arena arena)
-    : plan_(plan), arena_(arena), argument_(plan.arguments.size(), -1) {
-  for (std::size_t a = 0; a < plan.allocations.size(); ++a)
-    if (plan.allocations[a].kind == Allocation::Kind::kArgument)
-      argument_[static_cast<std::size_t>(plan.allocations[a].number)] = static_cast<int>(a);
+OpenSlices::OpenSlices(const ProgramPlan& plan, Arena arena) : plan_(plan), arena_(arena) {}
+
+int OpenSlices::AllocationOf(int argument) {
+  if (argument_.empty()) {
+    argument_.assign(plan_.arguments.size(), -1);
+    for (std::size_t a = 0; a < plan_.allocations.size(); ++a)
+      if (plan_.allocations[a].kind == Allocation::Kind::kArgument)
+        argument_[static_cast<std::size_t>(plan_.allocations[a].number)] = static_cast<int>(a);
+  }
+  return argument_[static_cast<std::size_t>(argument)];
 }
 
-OpenSlices::Place OpenSlices::PlaceOf(const Slice& slice) const {
+OpenSlices::Place OpenSlices::PlaceOf(const Slice& slice) {
   const Allocation& a = plan_.allocations[static_cast<std::size_t>(slice.allocation)];
   Place out{slice.allocation, slice.offset, slice.offset + slice.size};
   if (a.kind == Allocation::Kind::kArena && arena_ == Arena::kIsPacked)
     out = {-1, out.begin + a.offset, out.end + a.offset};
   if (a.kind == Allocation::Kind::kResult)
     if (const int argument = plan_.result_aliases[static_cast<std::size_t>(a.number)]; argument >= 0)
-      if (const int shared = argument_[static_cast<std::size_t>(argument)]; shared >= 0) out.space = shared;
+      if (const int shared = AllocationOf(argument); shared >= 0) out.space = shared;
   return out;
 }
 
@@ -116,7 +121,7 @@ void OpenSlices::Find(const Spaces& spaces, const Place& place, std::set<int>& f
     if (at->second.end > place.begin) found.insert(at->second.number);
 }
 
-std::vector<int> OpenSlices::DisturbedBy(const std::vector<TouchedSlice>& touched) const {
+std::vector<int> OpenSlices::DisturbedBy(const std::vector<TouchedSlice>& touched) {
   std::set<int> found;
   for (const TouchedSlice& t : touched) {
     const Place place = PlaceOf(t.slice);

@@ -34,7 +34,7 @@ class OpenSlices {
   // False: there is none of that number.
   bool Remove(int number);
   // The numbers, in ascending order, of those that must have ended before a step that touches this begins.
-  std::vector<int> DisturbedBy(const std::vector<TouchedSlice>& touched) const;
+  std::vector<int> DisturbedBy(const std::vector<TouchedSlice>& touched);
 
  private:
   struct Range {
@@ -50,12 +50,13 @@ class OpenSlices {
     int64_t begin = 0, end = 0;
   };
   using Spaces = std::unordered_map<int, Space>;
-  Place PlaceOf(const Slice& slice) const;
+  int AllocationOf(int argument);
+  Place PlaceOf(const Slice& slice);
   static void Find(const Spaces& spaces, const Place& place, std::set<int>& found);
 
   const ProgramPlan& plan_;
   const Arena arena_;
-  std::vector<int> argument_;  // the allocation of each argument
+  std::vector<int> argument_;  // the allocation of each argument; found when the first result that lies in one is
   Spaces read_, written_;
   std::map<int, std::vector<TouchedSlice>> touched_;
 };

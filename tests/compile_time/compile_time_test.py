@@ -23,14 +23,17 @@ N, DEPTH, MOST = 1000, 50, 4.6
 # Larger at these sizes, and why. Kernels that are not full yet (400 instructions) grow with the program; the arena looks
 # at every pair of ranges as long as that is a million looks; a tuple in a tuple in a tuple has a type of that depth, again
 # for each level.
-OPEN = {"adds": 4.8, "long_names": 4.8, "transposes": 5.5, "reduce_fans": 7.0,
+OPEN = {"adds": 4.8, "long_names": 4.8, "transposes": 5.5,
         "dynamic_dimensions": 5.5, "fan_in": 5.8, "random_dag": 8.5, "dense_gradients": 7.0, "while_wide": 7.8,
         "while_wide_swap": 7.8, "while_wide_invariant": 5.8, "nested_tuples": 16.5}
-# From here on the kernels of a chain are full, and more of it are more of them.
-FULL = {"reshape_transposes": 4000}
-EVERYDAY = ["adds", "diamonds", "narrow_choices", "fan_out", "fan_out_reduced", "independent", "ladder", "reshape_transposes", "shift_pads",
+# From here on the kernels of a chain are full, and more of it are more of them; or it is so deep that a call for each
+# level would overflow the stack.
+FULL = {"reshape_transposes": 4000, "reduce_fans": 12000, "comparators_of_squares": 12000, "combiners_of_choices": 12000}
+EVERYDAY = ["adds", "diamonds", "narrow_choices", "fan_out", "fan_out_reduced", "independent", "ladder",
+            "reshape_transposes", "shift_pads",
             "transpose_adds", "concatenate_wide", "concatenate_nest", "gathers", "updates_all_results", "reduce_subtracts",
-            "reduces_then_subtracts", "dots", "parameters_and_results", "tuple_parameter", "results_donated", "while_wide",
+            "reduces_then_subtracts", "reduce_fans", "dots", "parameters_and_results", "tuple_parameter", "results_donated",
+            "while_wide",
             "whiles_shared", "conditional_branches", "calls_of_large", "calls_in_calls",
             "calls_in_loop", "maps_in_maps", "maps_of_calls",
             "whiles_in_whiles", "conditionals_in_conditionals", "comparators_of_squares", "comparators_of_choices",

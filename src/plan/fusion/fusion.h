@@ -19,6 +19,8 @@ struct PlanLog;
 struct FusionLimits {
   // Instructions inlined into one kernel: drivers take time and registers that grow faster than a kernel does.
   int inlined = 400;
+  // The same of a kernel that is merged from several.
+  int merged = 800;
   // Evaluations of inlined instructions in one kernel's program: `evaluations` in any, and on average
   // `evaluations_each` per instruction. A chain that doubles at each step would otherwise double the program each time.
   int64_t evaluations = 128;

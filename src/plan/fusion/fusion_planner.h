@@ -199,6 +199,9 @@ class FusionPlanner {
   // Builds the group's kernel and leaves it in the group; false where its members cannot be one kernel.
   bool Build(FusionGroup& g) const;
 
+  // Whether it has more instructions than a kernel may (FusionLimits::merged).
+  bool IsTooFull(const FusionGroup& g) const;
+
   // Whether the program of a merged group has few more evaluations than the programs of its members. What a member
   // reads of another one at an index that is not its own is evaluated there again.
   bool EvaluatesLittleMore(const FusionGroup& g) const;
@@ -219,8 +222,16 @@ class FusionPlanner {
   // Which groups may write their results in the place of a value, and which other readers of that value should run
   // before them.
   struct Overwrites {
-    std::vector<int> readers_before;              // how many, for each group
-    std::vector<std::vector<int>> writers_after;  // of each group
+    struct Value {
+      std::vector<int> writers;
+      int readers = 0;  // groups that read it and have not run
+    };
+    std::vector<Value> values;
+    // The values that each group reads, in rising order, and writes in the place of.
+    std::vector<std::vector<int>> read, written;
+
+    // Whether no group but `g` itself reads what it overwrites any more.
+    bool MayRun(int g) const;
   };
   Overwrites FindOverwrites() const;
 

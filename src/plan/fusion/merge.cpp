@@ -46,6 +46,17 @@ bool FusionPlanner::Build(FusionGroup& g) const {
   return true;
 }
 
+bool FusionPlanner::IsTooFull(const FusionGroup& g) const {
+  std::size_t nodes = g.heroes.size() + g.roots.size();
+  const auto add = [&](const Instruction* i) {
+    if (auto size = size_of_.find(KernelOf(*i)); size != size_of_.end())
+      nodes += static_cast<std::size_t>(size->second.nodes);
+  };
+  std::ranges::for_each(g.heroes, add);
+  std::ranges::for_each(g.roots, add);
+  return std::cmp_greater(nodes, limits_.merged);
+}
+
 bool FusionPlanner::EvaluatesLittleMore(const FusionGroup& g) const {
   std::unordered_map<KernelId, double, KernelIdHash> copies;  // for each member
   double own = 0, total = 0;
@@ -98,6 +109,7 @@ bool FusionPlanner::MergeReader(std::size_t n, int reader, int& refused) {
   if (refused >= limits_.refusals) return Refuse(me, reader, Unmerged::kTries);
   FusionGroup merged = Joined(me, reader);
   merged.kind = Kind::kReduce;
+  if (IsTooFull(merged)) return Refuse(me, reader, Unmerged::kFull);
   if (!RegionFits(merged)) return Refuse(me, reader, Unmerged::kRows);
   if (graph_->PathAround(me, reader)) return Refuse(me, reader, Unmerged::kBetween);
   FindInternal(merged);
@@ -162,6 +174,7 @@ bool FusionPlanner::MergeSibling(std::size_t m, std::size_t n) {
   if (graph_->Reads(a, b) || graph_->PathAround(a, b) || graph_->PathAround(b, a))
     return Refuse(a, b, Unmerged::kBetween);
   FusionGroup merged = Joined(a, b);
+  if (IsTooFull(merged)) return Refuse(a, b, Unmerged::kFull);
   FindInternal(merged);
   if (LoopBindings(m, n, merged) > MostBindings()) return Refuse(a, b, Unmerged::kNotOneKernel);
   if (!EvaluatesLittleMore(merged)) return Refuse(a, b, Unmerged::kWork);

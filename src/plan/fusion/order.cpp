@@ -10,10 +10,17 @@
 namespace krafla::plan {
 
 FusionPlanner::Overwrites FusionPlanner::FindOverwrites() const {
-  std::unordered_map<ValueRef, std::vector<int>, ValueRefHash> writers;
+  Overwrites out{{}, std::vector<std::vector<int>>(groups_.size()), std::vector<std::vector<int>>(groups_.size())};
+  std::unordered_map<ValueRef, int, ValueRefHash> numbers;
+  const auto writes = [&](int g, const ValueRef& value) {
+    const auto [at, is_new] = numbers.try_emplace(value, static_cast<int>(out.values.size()));
+    if (is_new) out.values.emplace_back();
+    out.values[static_cast<std::size_t>(at->second)].writers.push_back(g);
+    out.written[static_cast<std::size_t>(g)].push_back(at->second);
+  };
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     if (const Instruction* update = groups_[g].update())
-      writers[ResolveValue({update->operand(0), 0}, true)].push_back(static_cast<int>(g));
+      writes(static_cast<int>(g), ResolveValue({update->operand(0), 0}, true));
   }
   // In the body of a loop: the values that become the state of the next turn.
   const auto& parameters = computation_.parameters();
@@ -27,24 +34,27 @@ FusionPlanner::Overwrites FusionPlanner::FindOverwrites() const {
       // A collective of the state cannot write in its place, so that it need not wait for others that read it.
       if (GoesOn(static_cast<std::size_t>(g)) && std::ranges::contains(values_[static_cast<std::size_t>(g)], state))
         continue;
-      writers[state].push_back(g);
+      writes(g, state);
     }
   }
-  Overwrites out{std::vector<int>(groups_.size(), 0), std::vector<std::vector<int>>(groups_.size())};
-  if (writers.empty()) return out;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     if (groups_[g].heroes.empty() && groups_[g].roots.empty()) continue;
     for (const ValueRef& read : values_[g]) {
-      const auto found = writers.find(read);
-      if (found == writers.end()) continue;
-      for (int w : found->second) {
-        if (w == static_cast<int>(g)) continue;
-        out.writers_after[g].push_back(w);
-        ++out.readers_before[static_cast<std::size_t>(w)];
-      }
+      const auto found = numbers.find(read);
+      if (found == numbers.end()) continue;
+      out.read[g].push_back(found->second);
+      ++out.values[static_cast<std::size_t>(found->second)].readers;
     }
+    std::ranges::sort(out.read[g]);
   }
   return out;
+}
+
+bool FusionPlanner::Overwrites::MayRun(int g) const {
+  return std::ranges::all_of(written[static_cast<std::size_t>(g)], [&](int v) {
+    const int own = std::ranges::binary_search(read[static_cast<std::size_t>(g)], v) ? 1 : 0;
+    return values[static_cast<std::size_t>(v)].readers <= own;
+  });
 }
 
 bool FusionPlanner::GoesOn(std::size_t g) const {
@@ -102,8 +112,8 @@ Result<> FusionPlanner::OrderGroups() {
   };
   const auto place = [&](int g) { return facts[static_cast<std::size_t>(g)].place; };
   const auto make_ready = [&](int g) {
-    if (overwrites.readers_before[static_cast<std::size_t>(g)] > 0) held.emplace(place(g), g);
-    else add(g);
+    if (overwrites.MayRun(g)) add(g);
+    else held.emplace(place(g), g);
   };
   std::size_t alive = 0;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -125,12 +135,15 @@ Result<> FusionPlanner::OrderGroups() {
     }
     for (int r : graph_->readers(g))
       if (--waiting[static_cast<std::size_t>(r)] == 0) make_ready(r);
-    for (int w : overwrites.writers_after[static_cast<std::size_t>(g)]) {
-      if (--overwrites.readers_before[static_cast<std::size_t>(w)] > 0) continue;
-      if (auto at = held.find({place(w), w}); at != held.end()) {
-        held.erase(at);
-        add(w);
-      }
+    for (int v : overwrites.read[static_cast<std::size_t>(g)]) {
+      Overwrites::Value& value = overwrites.values[static_cast<std::size_t>(v)];
+      // The last reader may itself be one that overwrites it.
+      if (--value.readers > 1) continue;
+      for (int w : value.writers)
+        if (auto at = held.find({place(w), w}); at != held.end() && overwrites.MayRun(w)) {
+          held.erase(at);
+          add(w);
+        }
     }
     FusionGroup& group = groups_[static_cast<std::size_t>(g)];
     if (!group.kernel) FindInternal(group);
