@@ -15,6 +15,13 @@ inline Instruction* Compared(Computation& c, Instruction* x, Instruction* y, Com
   return made ? *made : nullptr;
 }
 
+inline Instruction* Binary(Computation& c, Opcode opcode, Instruction* x, Instruction* y) {
+  return *AddInferred(c, opcode, {x, y});
+}
+inline bool IsStaticArray(const Instruction* value) {
+  return value != nullptr && value->shape().IsArray() && !value->shape().IsDynamic();
+}
+
 class GraphMaker {
  public:
   GraphMaker(Module& module, uint64_t seed, const RandomGraphOptions& options);
@@ -123,6 +130,13 @@ class GraphMaker {
   Instruction* ReductionInOrder();
   void TupleParameter();
   void EntryLayoutsAndAliases();
+
+  // random_doubling.cpp: chains whose steps take their last two values.
+  Instruction* OfTwo(Computation& computation, Instruction* a, Instruction* b);
+  Instruction* Doubled(Computation& computation, Instruction* before, Instruction* last, int length);
+  Instruction* Doubling();
+  Instruction* SortByChoices();
+  Instruction* ReductionByChoices();
 
   // One operation of any kind, into the pool.
   void MakeOne();

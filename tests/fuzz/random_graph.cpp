@@ -346,7 +346,10 @@ void GraphMaker::MakeOne() {
                                     {&GraphMaker::ComplexOrder, 1},
                                     {&GraphMaker::RandomInLoop, 1},
                                     {&GraphMaker::BranchOnTuples, 2},
-                                    {&GraphMaker::ReductionInOrder, 2}};
+                                    {&GraphMaker::ReductionInOrder, 2},
+                                    {&GraphMaker::Doubling, 2},
+                                    {&GraphMaker::SortByChoices, 1},
+                                    {&GraphMaker::ReductionByChoices, 1}};
   int64_t total = 0;
   for (const Row& row : kMakers) total += row.weight;
   // What devices say to each other, where there are some; else now and then, as what it means on one.

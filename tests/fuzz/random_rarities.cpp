@@ -9,16 +9,6 @@
 #include "graph_maker.h"
 
 namespace krafla::fuzz {
-namespace {
-
-bool IsStaticArray(const Instruction* value) {
-  return value != nullptr && value->shape().IsArray() && !value->shape().IsDynamic();
-}
-Instruction* Binary(Computation& c, Opcode opcode, Instruction* x, Instruction* y) {
-  return *AddInferred(c, opcode, {x, y});
-}
-
-}  // namespace
 
 // Of whole numbers, whose sums are exact, with variances that make roots powers of two. What training divides by is
 // none: of it the mean and the variance alone are looked at, of a number of elements that is a power of two.
