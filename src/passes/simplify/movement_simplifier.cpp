@@ -6,6 +6,7 @@
 #include "ir/dims.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
+#include "passes/simplify/scalar_facts.h"
 
 namespace krafla {
 
@@ -285,9 +286,7 @@ Instruction* SimplifyReverse(Instruction* i) {
 
 Instruction* SimplifyIota(Instruction* i) {
   if (i->shape().dim(i->attr<IotaAttributes>().dimension) != 1) return nullptr;
-  auto zero = Literal::Create(Shape::MakeScalar(i->shape().element_type()));
-  if (!zero) return nullptr;
-  return Rewriter(*i).Splat(std::move(*zero), i->shape().dims());
+  return Rewriter(*i).Splat(ScalarZero(i->shape().element_type()), i->shape().dims());
 }
 
 Result<bool> MovementSimplifier(Module& module, const PassOptions&) { return SweepModule(module, SimplifyMovement); }
