@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -121,18 +122,34 @@ struct ThreadPool::Shared {
 
   std::atomic<int64_t> shared_loops{0}, alone{0}, calls{0}, taken_back{0}, late{0}, sleeps{0};
 
+  // What a chunk has thrown: memory that the host did not have. The caller throws it when all workers have left.
+  std::atomic<bool> failed{false};
+  std::exception_ptr failure;
+
   // The chunks of worker's part, then those that are left of the others'.
   void RunChunks(const ThreadPool* pool, int worker) {
     const InsideWhile here({pool, worker});
     const HelpedWork helped(work);
     const Subnormals as_there(subnormals);
-    for (int i = 0; i < workers; ++i) {
-      Part& part = parts[static_cast<std::size_t>((worker + i) % workers)];
-      while (part.next.load(std::memory_order_relaxed) < part.end) {
-        const int64_t begin = part.next.fetch_add(chunk, std::memory_order_relaxed);
-        if (begin >= part.end) break;
-        body(context, begin, std::min(begin + chunk, part.end), worker);
+    try {
+      for (int i = 0; i < workers && !failed.load(std::memory_order_relaxed); ++i) {
+        Part& part = parts[static_cast<std::size_t>((worker + i) % workers)];
+        while (part.next.load(std::memory_order_relaxed) < part.end) {
+          const int64_t begin = part.next.fetch_add(chunk, std::memory_order_relaxed);
+          if (begin >= part.end) break;
+          body(context, begin, std::min(begin + chunk, part.end), worker);
+        }
       }
+    } catch (...) {
+      if (!failed.exchange(true)) failure = std::current_exception();
+    }
+  }
+
+  // After all workers have left.
+  void ThrowFailure() {
+    if (failed.load(std::memory_order_relaxed)) [[unlikely]] {
+      failed.store(false, std::memory_order_relaxed);
+      std::rethrow_exception(std::exchange(failure, nullptr));
     }
   }
 
@@ -172,8 +189,14 @@ ThreadPool::ThreadPool(Options options)
       on_wake_(std::move(options.on_wake)),
       shared_(std::make_unique<Shared>()) {
   if (run_tasks_) return;
-  for (int worker = 1; worker < threads_; ++worker)
-    shared_->threads.emplace_back([this, worker] { WorkerLoop(worker); });
+  try {
+    shared_->threads.reserve(static_cast<std::size_t>(threads_ - 1));
+    for (int worker = 1; worker < threads_; ++worker)
+      shared_->threads.emplace_back([this, worker] { WorkerLoop(worker); });
+  } catch (const std::exception&) {
+    // The system has no more threads: the pool does with those that it got.
+  }
+  threads_ = static_cast<int>(shared_->threads.size()) + 1;
 }
 
 ThreadPool::~ThreadPool() {
@@ -225,10 +248,12 @@ void ThreadPool::Run(int64_t count, int64_t grain, double nanoseconds, Body body
     s.shared_loops.fetch_add(1, std::memory_order_relaxed);
     run_tasks_(workers, [this](int worker) { shared_->RunChunks(this, worker); });
     s.RunChunks(this, 0);  // nothing is left, unless the tasks were not all run
+    s.ThrowFailure();
   } else if (CallWorkers(workers, nanoseconds)) {
     const Clock::time_point called = Clock::now();
     s.RunChunks(this, 0);
     Join(workers, called);
+    s.ThrowFailure();
   } else {
     const InsideWhile here({this, 0});
     body(context, 0, count, 0);

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <system_error>
+#include <exception>
 #include <thread>
 
 #define XXH_INLINE_ALL
@@ -196,24 +196,33 @@ void PipelineStore::BuildAll(std::size_t count, const std::function<void(std::si
     wanted =
         std::min(static_cast<unsigned>(pool != nullptr ? pool->threads() : ThreadPool::DefaultThreads()), kMostThreads);
   std::atomic<std::size_t> next = 0;
+  std::atomic<bool> thrown = false;
+  std::exception_ptr exception;
   const auto work = [&] {
-    for (std::size_t j = next++; j < count; j = next++) build(j);
+    try {
+      for (std::size_t j = next++; j < count && !thrown; j = next++) build(j);
+    } catch (...) {  // the host has no memory
+      if (!thrown.exchange(true)) exception = std::current_exception();
+    }
   };
   struct Joined {
     std::vector<std::thread> threads;
     ~Joined() {
       for (std::thread& thread : threads) thread.join();
     }
-  } joined;
-  std::vector<std::thread>& threads = joined.threads;
-  while (threads.size() + 1 < std::min<std::size_t>(wanted, count)) {
-    try {
-      threads.emplace_back(work);
-    } catch (const std::system_error&) {
-      break;  // no more threads to be had: this one does the rest
+  };
+  {
+    Joined joined;
+    while (joined.threads.size() + 1 < std::min<std::size_t>(wanted, count)) {
+      try {
+        joined.threads.emplace_back(work);
+      } catch (const std::exception&) {
+        break;  // no more threads to be had: this one does the rest
+      }
     }
+    work();
   }
-  work();
+  if (exception) std::rethrow_exception(exception);
 }
 
 Result<std::vector<std::shared_ptr<Pipeline>>> PipelineStore::Create(std::span<const KernelCode> kernels,

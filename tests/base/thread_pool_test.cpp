@@ -195,6 +195,29 @@ TEST(ThreadPoolTest, AnExceptionLeavesThePoolUsable) {
   EXPECT_EQ(pool.counts().shared, 2);
 }
 
+// The loop's body lies on the caller's stack: it may not leave before the workers have.
+TEST(ThreadPoolTest, AnExceptionWaitsForWorkersAndComesFromThemToo) {
+  ThreadPool pool(2);
+  for (int thrower : {0, 1}) {
+    std::atomic<int> inside = 0;
+    std::atomic<bool> both = false, left = false;
+    EXPECT_THROW(pool.ParallelParts(2, 1e9,
+                                    [&](int64_t, int64_t, int worker) {
+                                      if (++inside == 2) both = true;
+                                      const auto until =
+                                          std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+                                      while (!both && std::chrono::steady_clock::now() < until)
+                                        std::this_thread::yield();
+                                      if (worker == thrower || !both) throw std::bad_alloc();
+                                      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                                      left = true;
+                                    }),
+                 std::bad_alloc);
+    EXPECT_TRUE(left || !both) << thrower;
+    ExpectEachOnce(pool, 100, 1);
+  }
+}
+
 TEST(ThreadPoolTest, ThreadsFromTheEnvironment) {
   setenv("KRAFLA_THREADS", "5", 1);
   EXPECT_EQ(ThreadPool::DefaultThreads(), 5);

@@ -19,7 +19,7 @@
 
 namespace krafla::cpu {
 
-inline constexpr std::size_t kMaxReducedValues = 64;  // that the reductions of one stage have
+inline constexpr std::size_t kMaxReducedValues = 512;  // that the reductions of one stage have
 inline constexpr int64_t kWindowTurns = 64;           // elements of a window that are added in turn
 
 class ReduceRun final : public CpuKernel {

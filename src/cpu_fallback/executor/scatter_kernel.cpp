@@ -18,7 +18,7 @@ namespace krafla::cpu {
 namespace {
 
 constexpr int64_t kMostElements = 1024;
-constexpr std::size_t kMaxScattered = 32;
+constexpr std::size_t kMaxScattered = 512;
 constexpr int64_t kCachedBytes = 1 << 19;  // outputs of up to so many bytes stay in the L2 cache
 constexpr int64_t kStarts = 256;           // windows whose places are found together
 

@@ -28,7 +28,7 @@ using plan::NodeOp;
 
 constexpr int64_t kKeyBlock = 1024;
 constexpr std::size_t kCandidates = 512;  // that a partial sort gathers, besides those that it keeps
-constexpr std::size_t kMaxSorted = 64;
+constexpr std::size_t kMaxSorted = 512;
 
 // An unsigned integer that is in order where the values are.
 uint64_t WideKey(uint64_t bits, const KeyOrder& order) {
