@@ -20,7 +20,7 @@
 namespace krafla::cpu {
 
 inline constexpr std::size_t kMaxReducedValues = 512;  // that the reductions of one stage have
-inline constexpr int64_t kWindowTurns = 64;           // elements of a window that are added in turn
+inline constexpr int64_t kWindowTurns = 64;            // elements of a window that are added in turn
 
 class ReduceRun final : public CpuKernel {
  public:
