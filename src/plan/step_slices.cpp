@@ -62,32 +62,18 @@ std::vector<TouchedSlice> SlicesOf(const ProgramPlan& plan, const Step& step) {
   return std::move(collector).Take();
 }
 
-OpenSlices::OpenSlices(const ProgramPlan& plan, Arena arena) : plan_(plan), arena_(arena) {}
-
-int OpenSlices::AllocationOf(int argument) {
-  if (argument_.empty()) {
-    argument_.assign(plan_.arguments.size(), -1);
-    for (std::size_t a = 0; a < plan_.allocations.size(); ++a)
-      if (plan_.allocations[a].kind == Allocation::Kind::kArgument)
-        argument_[static_cast<std::size_t>(plan_.allocations[a].number)] = static_cast<int>(a);
-  }
-  return argument_[static_cast<std::size_t>(argument)];
-}
-
-OpenSlices::Place OpenSlices::PlaceOf(const Slice& slice) {
-  const Allocation& a = plan_.allocations[static_cast<std::size_t>(slice.allocation)];
-  Place out{slice.allocation, slice.offset, slice.offset + slice.size};
-  if (a.kind == Allocation::Kind::kArena && arena_ == Arena::kIsPacked)
-    out = {-1, out.begin + a.offset, out.end + a.offset};
-  if (a.kind == Allocation::Kind::kResult)
-    if (const int argument = plan_.result_aliases[static_cast<std::size_t>(a.number)]; argument >= 0)
-      if (const int shared = AllocationOf(argument); shared >= 0) out.space = shared;
-  return out;
+SliceExtent OpenSlices::PlaceOf(const Slice& slice) const {
+  const Allocation::Kind kind = plan_.allocations[static_cast<std::size_t>(slice.allocation)].kind;
+  // Beyond the spaces that extents have.
+  constexpr int64_t kOfItsOwn = int64_t{1} << 40;
+  if (kind == Allocation::Kind::kBlock || (kind == Allocation::Kind::kArena && arena_ == Arena::kIsOpen))
+    return {kOfItsOwn + slice.allocation, slice.offset, slice.offset + slice.size};
+  return ExtentOf(plan_, slice);
 }
 
 void OpenSlices::Add(int number, std::vector<TouchedSlice> touched) {
   for (const TouchedSlice& t : touched) {
-    const Place place = PlaceOf(t.slice);
+    const SliceExtent place = PlaceOf(t.slice);
     Space& space = (t.written ? written_ : read_)[place.space];
     space.ranges.emplace(place.begin, Range{place.end, number});
     space.longest = std::max(space.longest, place.end - place.begin);
@@ -99,7 +85,7 @@ bool OpenSlices::Remove(int number) {
   const auto found = touched_.find(number);
   if (found == touched_.end()) return false;
   for (const TouchedSlice& t : found->second) {
-    const Place place = PlaceOf(t.slice);
+    const SliceExtent place = PlaceOf(t.slice);
     auto& ranges = (t.written ? written_ : read_)[place.space].ranges;
     const auto [first, last] = ranges.equal_range(place.begin);
     for (auto at = first; at != last; ++at)
@@ -112,7 +98,7 @@ bool OpenSlices::Remove(int number) {
   return true;
 }
 
-void OpenSlices::Find(const Spaces& spaces, const Place& place, std::set<int>& found) {
+void OpenSlices::Find(const Spaces& spaces, const SliceExtent& place, std::set<int>& found) {
   const auto space = spaces.find(place.space);
   if (space == spaces.end()) return;
   const auto& ranges = space->second.ranges;
@@ -121,10 +107,10 @@ void OpenSlices::Find(const Spaces& spaces, const Place& place, std::set<int>& f
     if (at->second.end > place.begin) found.insert(at->second.number);
 }
 
-std::vector<int> OpenSlices::DisturbedBy(const std::vector<TouchedSlice>& touched) {
+std::vector<int> OpenSlices::DisturbedBy(const std::vector<TouchedSlice>& touched) const {
   std::set<int> found;
   for (const TouchedSlice& t : touched) {
-    const Place place = PlaceOf(t.slice);
+    const SliceExtent place = PlaceOf(t.slice);
     Find(written_, place, found);
     if (t.written) Find(read_, place, found);
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plan/program_plan.h"
+#include "plan/slice_extent.h"
 
 namespace krafla::plan {
 
@@ -26,7 +27,7 @@ std::vector<TouchedSlice> SlicesOf(const ProgramPlan& plan, const Step& step);
 class OpenSlices {
  public:
   enum class Arena : uint8_t { kIsOpen, kIsPacked };
-  OpenSlices(const ProgramPlan& plan, Arena arena);
+  OpenSlices(const ProgramPlan& plan, Arena arena) : plan_(plan), arena_(arena) {}
 
   bool IsEmpty() const { return touched_.empty(); }
   int First() const { return touched_.begin()->first; }
@@ -34,7 +35,7 @@ class OpenSlices {
   // False: there is none of that number.
   bool Remove(int number);
   // The numbers, in ascending order, of those that must have ended before a step that touches this begins.
-  std::vector<int> DisturbedBy(const std::vector<TouchedSlice>& touched);
+  std::vector<int> DisturbedBy(const std::vector<TouchedSlice>& touched) const;
 
  private:
   struct Range {
@@ -45,18 +46,12 @@ class OpenSlices {
     std::multimap<int64_t, Range> ranges;  // by their begin
     int64_t longest = 0;
   };
-  struct Place {
-    int space = 0;  // an allocation; all of a packed arena are one
-    int64_t begin = 0, end = 0;
-  };
-  using Spaces = std::unordered_map<int, Space>;
-  int AllocationOf(int argument);
-  Place PlaceOf(const Slice& slice);
-  static void Find(const Spaces& spaces, const Place& place, std::set<int>& found);
+  using Spaces = std::unordered_map<int64_t, Space>;
+  SliceExtent PlaceOf(const Slice& slice) const;
+  static void Find(const Spaces& spaces, const SliceExtent& place, std::set<int>& found);
 
   const ProgramPlan& plan_;
   const Arena arena_;
-  std::vector<int> argument_;  // the allocation of each argument; found when the first result that lies in one is
   Spaces read_, written_;
   std::map<int, std::vector<TouchedSlice>> touched_;
 };
