@@ -21,6 +21,9 @@ struct FusionLimits {
   int inlined = 400;
   // The same of a kernel that is merged from several.
   int merged = 800;
+  // What the evaluations of formulas (ElementCost) in one kernel add up to: LLVM takes 2 s for a chain of 100 tanh and
+  // 16 for one of 300, 3.5 and 32 for powers, where a launch for every 40 to 80 of them costs next to nothing.
+  double formulas = 1600;
   // Evaluations of inlined instructions in one kernel's program: `evaluations` in any, and on average
   // `evaluations_each` per instruction. A chain that doubles at each step would otherwise double the program each time.
   int64_t evaluations = 128;

@@ -70,6 +70,7 @@ class FusionPlanner {
   struct KernelSize {
     int nodes = 0;
     int64_t evaluations = 0;
+    double formulas = 0;  // FusionLimits::formulas
     // Where the device limits a kernel's buffers: the values that it reads if nothing more is inlined, and those that
     // it writes.
     std::unordered_set<ValueRef, ValueRefHash> reads;

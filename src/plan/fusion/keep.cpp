@@ -11,6 +11,13 @@
 
 namespace krafla::plan {
 
+namespace {
+
+// The least ElementCost of what is made of many operations. Roots and quotients are operations of processors.
+constexpr double kLeastFormula = 20;
+
+}  // namespace
+
 void FusionPlanner::AddContext(Uses& uses, const Context& c) {
   if (!uses.many)
     for (Context& have : uses.contexts)
@@ -233,10 +240,14 @@ bool FusionPlanner::IsOfOneElement(const KernelId& kernel) const {
 }
 
 KeptWhy FusionPlanner::TakeRoom(const Instruction& i, const std::vector<std::pair<KernelId, int64_t>>& kernels) {
+  const double cost = ElementCost(i.opcode(), i.shape().element_type());
+  const double formula = cost >= kLeastFormula ? cost : 0;
   // What a kernel reaches in several ways it evaluates several times. A chain that doubles at each step is cut.
   for (const auto& [kernel, copies] : kernels) {
     const KernelSize& have = size_of_[kernel];
     if (have.nodes >= limits_.inlined) return KeptWhy::kFullKernel;
+    if (formula > 0 && have.formulas > 0 && have.formulas + formula * static_cast<double>(copies) > limits_.formulas)
+      return KeptWhy::kFullKernel;
     if (have.evaluations + copies > std::max<int64_t>(limits_.evaluations, limits_.evaluations_each * (have.nodes + 1)))
       return KeptWhy::kEvaluations;
     if (HasBufferLimit() && !FitsBuffers(i, have)) return KeptWhy::kBuffers;
@@ -245,6 +256,7 @@ KeptWhy FusionPlanner::TakeRoom(const Instruction& i, const std::vector<std::pai
     KernelSize& size = size_of_[kernel];
     ++size.nodes;
     size.evaluations += copies;
+    size.formulas += formula * static_cast<double>(copies);
     if (!HasBufferLimit()) continue;
     size.reads.erase({&i, 0});
     AddReads(i, size.reads);

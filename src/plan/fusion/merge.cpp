@@ -48,13 +48,14 @@ bool FusionPlanner::Build(FusionGroup& g) const {
 
 bool FusionPlanner::IsTooFull(const FusionGroup& g) const {
   std::size_t nodes = g.heroes.size() + g.roots.size();
+  double formulas = 0;
   const auto add = [&](const Instruction* i) {
     if (auto size = size_of_.find(KernelOf(*i)); size != size_of_.end())
-      nodes += static_cast<std::size_t>(size->second.nodes);
+      nodes += static_cast<std::size_t>(size->second.nodes), formulas += size->second.formulas;
   };
   std::ranges::for_each(g.heroes, add);
   std::ranges::for_each(g.roots, add);
-  return std::cmp_greater(nodes, limits_.merged);
+  return std::cmp_greater(nodes, limits_.merged) || formulas > limits_.formulas;
 }
 
 bool FusionPlanner::EvaluatesLittleMore(const FusionGroup& g) const {
