@@ -151,6 +151,7 @@ Result<Value> TopK(Context& context, const Literal& operand, int64_t k, bool lar
   if (IsFloat(type)) {
     compare.run = FindTotalOrderKernel(type);
     compare.arity = 2;
+    compare.params.from = type;
   } else {
     KRAFLA_ASSIGN(compare, MakeBlockOp(Opcode::kCompare, type, ElementType::kPred));
   }

@@ -7,6 +7,7 @@
 #include <ranges>
 #include <unordered_set>
 
+#include "ir/mini_float.h"
 #include "plan/program_emitter_complex.h"
 
 namespace krafla::plan {
@@ -403,7 +404,16 @@ Result<ScalarValue> ProgramEmitter::EmitElementwise(const Instruction& i, std::s
   }
   if (op == Opcode::kCompare) {
     const auto& a = i.attr<CompareAttributes>();
-    return ScalarValue{b_.Compare(a.direction, operands[0].re, operands[1].re, a.type == ComparisonType::kTotalOrder)};
+    const bool total_order = a.type == ComparisonType::kTotalOrder;
+    // Where the sign alone is NaN, XLA:CPU puts it before all numbers: as an infinity, which those types do not have.
+    const MiniFloat* format = FindMiniFloat(from);
+    const bool nan_first = total_order && format != nullptr && format->specials == FloatSpecials::kNegZeroNan;
+    const auto ordered = [&](NodeId x) {
+      if (!nan_first) return x;
+      const NodeId first = b_.ConstantFloat(ElementType::kF32, -std::numeric_limits<double>::infinity());
+      return b_.Select(b_.Compare(ComparisonDirection::kNe, x, x), first, x);
+    };
+    return ScalarValue{b_.Compare(a.direction, ordered(operands[0].re), ordered(operands[1].re), total_order)};
   }
   if (op == Opcode::kSelect) return ScalarValue{b_.Select(operands[0].re, operands[1].re, operands[2].re)};
   if (op == Opcode::kIsFinite) return ScalarValue{b_.Hlo(op, from, {operands[0].re})};
