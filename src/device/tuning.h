@@ -45,6 +45,8 @@ struct RowTile {
 // How kernels read and write buffers.
 struct MemoryTuning {
   bool words_in_pairs = false;  // vectors of 32-bit words as 64-bit words, where the device has those
+  // Four neighbours of 1 or 2 bytes that a product reads from any place as the words that hold them; else one by one.
+  bool words_around = false;
   bool operator==(const MemoryTuning&) const = default;
 };
 

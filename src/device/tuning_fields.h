@@ -44,6 +44,7 @@ void VisitFields(Self& x, Visitor&& v) {
 template <Is<MemoryTuning> Self, typename Visitor>
 void VisitFields(Self& x, Visitor&& v) {
   v("words_in_pairs", x.words_in_pairs);
+  v("words_around", x.words_around);
 }
 
 template <Is<ConversionTuning> Self, typename Visitor>

@@ -342,7 +342,24 @@ Value Buffers::Load(int buffer, int bytes, Value index, int width, Kind kind64) 
   return b_.Shuffle(low, high, kLanes);
 }
 
-// Four elements of `bytes` from the words that hold them.
+Value Buffers::LoadFromAny(int buffer, int bytes, Value index) {
+  KRAFLA_CHECK(bytes < 4);
+  const auto u = [&](int64_t v) { return b_.U32(static_cast<uint32_t>(v)); };
+  const Value last = u(PaddedBytes(buffer) / 4 - 1);
+  const Value first = b_.Shr(index, u(bytes == 1 ? 2 : 1));
+  const Value shift = b_.Shl(b_.And(index, u(4 / bytes - 1)), u(bytes == 1 ? 3 : 4));
+  const Value back = b_.Xor(shift, u(31));
+  Values words;
+  Value low = LoadWords(buffer, b_.Min(first, last), 1);
+  for (int i = 1; i <= bytes; ++i) {
+    const Value high = LoadWords(buffer, b_.Min(b_.Add(first, u(i)), last), 1);
+    // Shifted by one and then by the rest, as a shift by a whole word has no defined result.
+    words.push_back(b_.Or(b_.Shr(low, shift), b_.Shl(b_.Shl(high, u(1)), back)));
+    low = high;
+  }
+  return Elements(bytes == 1 ? words[0] : b_.Composite(words), bytes);
+}
+
 Value Buffers::Elements(Value words, int bytes) {
   static constexpr uint64_t kBytes[] = {0, 8, 16, 24}, kHalves[] = {0, 16, 0, 16};
   static constexpr uint32_t kLanes[] = {0, 0, 1, 1};
@@ -350,6 +367,24 @@ Value Buffers::Elements(Value words, int bytes) {
   if (bytes == 4) return words;
   const Value spread = b_.Shuffle(words, words, kLanes);
   return b_.And(b_.Shr(spread, b_.m.ConstantVector(Kind::kU32, kHalves)), b_.U32(0xffff));
+}
+
+Value Buffers::ElementWords(Value bits, int bytes) {
+  if (bytes == 4) return bits;
+  const uint32_t mask = bytes == 1 ? 0xffu : 0xffffu;
+  if (bytes == 1) {
+    Value word = b_.And(b_.Extract(bits, 0), b_.U32(mask));
+    for (int i = 1; i < 4; ++i) {
+      const Value lane = b_.And(b_.Extract(bits, i), b_.U32(mask));
+      word = b_.Or(word, b_.Shl(lane, b_.U32(static_cast<uint32_t>(8 * i))));
+    }
+    return word;
+  }
+  const auto half = [&](int i) {
+    return b_.Or(b_.And(b_.Extract(bits, i), b_.U32(mask)), b_.Shl(b_.Extract(bits, i + 1), b_.U32(16)));
+  };
+  const Value words[] = {half(0), half(2)};
+  return b_.Composite(words);
 }
 
 Value Buffers::LoadConstant(int buffer, int bytes, Value index, int width, Kind kind64) {
@@ -416,24 +451,9 @@ void Buffers::Store(int buffer, int bytes, Value index, Value bits) {
   }
   KRAFLA_CHECK(bits.width == 4);
   switch (bytes) {
-    case 1: {
-      Value word = b_.And(b_.Extract(bits, 0), b_.U32(mask));
-      for (int i = 1; i < 4; ++i) {
-        const Value lane = b_.And(b_.Extract(bits, i), b_.U32(mask));
-        word = b_.Or(word, b_.Shl(lane, b_.U32(static_cast<uint32_t>(8 * i))));
-      }
-      StoreView(buffer, b_.Shr(index, b_.U32(2)), word);
-      return;
-    }
-    case 2: {
-      auto half = [&](int i) {
-        return b_.Or(b_.And(b_.Extract(bits, i), b_.U32(mask)), b_.Shl(b_.Extract(bits, i + 1), b_.U32(16)));
-      };
-      const Value words[] = {half(0), half(2)};
-      StoreView(buffer, b_.Shr(index, b_.U32(2)), b_.Composite(words));
-      return;
-    }
-    case 4: StoreView(buffer, b_.Shr(index, b_.U32(2)), bits); return;
+    case 1:
+    case 2:
+    case 4: StoreView(buffer, b_.Shr(index, b_.U32(2)), ElementWords(bits, bytes)); return;
     default: {
       const Value at = b_.Shr(index, b_.U32(1));
       static constexpr uint32_t kLow[] = {0, 1}, kHigh[] = {2, 3};

@@ -47,6 +47,13 @@ class Buffers {
   // bytes, `kind64` (u64 or f64).
   Value Load(int buffer, int bytes, Value index, int width, Kind kind64 = Kind::kU64);
   void Store(int buffer, int bytes, Value index, Value bits);
+  // Four elements of 1 or 2 bytes from element `index` on, which is any: by the words that hold them. Those past the
+  // end have any bits.
+  Value LoadFromAny(int buffer, int bytes, Value index);
+  // Four elements of up to 4 bytes, zero-extended, from the as many words that hold them, and back: what lies above
+  // their bits is left out.
+  Value Elements(Value words, int bytes);
+  Value ElementWords(Value bits, int bytes);
   // The atomic operation `op` with a word, whose order among others of this kernel does not matter.
   void Atomic(spv::Op op, int buffer, Value index, Value word);
   // 32-bit words: 1, 2 or 4 from word `index * width`.
@@ -88,7 +95,6 @@ class Buffers {
   std::vector<Use> Finish();
 
  private:
-  Value Elements(Value words, int bytes);
   int64_t PaddedBytes(int buffer) const;  // up to where it may be read
   Value LoadView(int buffer, Kind kind, int width, Value index);
   void StoreView(int buffer, Value index, Value value);

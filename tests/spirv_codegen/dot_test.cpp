@@ -43,6 +43,49 @@ TEST(DotTest, Types) {
   }
 }
 
+int CountLoads(const std::vector<uint32_t>& words) {
+  constexpr std::size_t kHeader = 5;
+  constexpr uint32_t kOpLoad = 61;
+  int out = 0;
+  for (std::size_t i = kHeader; i < words.size(); i += words[i] >> 16) out += (words[i] & 0xffff) == kOpLoad ? 1 : 0;
+  return out;
+}
+
+// Narrow operands whose rows and columns begin anywhere in words.
+TEST(DotTest, WordsAround) {
+  Tuning tuning;
+  tuning.memory.words_around = true;
+  tuning.dot.shared_tiles = {};
+  tuning.dot.column_slices = 1;
+  tuning.coop.used = false;
+  for (const ElementType type : {ElementType::kS8, ElementType::kU8, ElementType::kBF16, ElementType::kF16}) {
+    const ElementType sums = IsFloat(type) ? ElementType::kF32 : plan::ComputeType(type);
+    for (const Order lhs : {Order::kNormal, Order::kTransposed})
+      for (const Order rhs : {Order::kNormal, Order::kTransposed})
+        for (const Shape& s : {Shape{{}, 9, 37, 19}, Shape{{3}, 1, 35, 21}, Shape{{}, 33, 6, 7}}) {
+          const plan::KernelPlan plan = Dot(s, {.lhs = lhs,
+                                                .rhs = rhs,
+                                                .type = type,
+                                                .accumulate = sums,
+                                                .result = sums,
+                                                .lhs_offset = 3,
+                                                .rhs_offset = 1});
+          CheckAsGpu(plan, 5, &tuning);
+          Tuning one_by_one = tuning;
+          one_by_one.memory.words_around = false;
+          for (const DeviceProfile& profile : Profiles()) {
+            if (!CanEmit(plan, profile)) continue;
+            const auto loads = [&](const Tuning& t) {
+              const auto emitted = Emit(plan, profile, {.treat_as_gpu = true, .tuning = &t});
+              EXPECT_TRUE(emitted.has_value());
+              return emitted ? CountLoads(emitted->kernels[0].words) : 0;
+            };
+            EXPECT_LT(loads(tuning), loads(one_by_one)) << plan.name << " for " << profile.name;
+          }
+        }
+  }
+}
+
 TEST(DotTest, EveryVariantIsTaken) {
   std::set<std::string> seen;
   for (DeviceProfile profile : Profiles()) {

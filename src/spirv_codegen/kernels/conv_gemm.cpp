@@ -102,16 +102,23 @@ class PixelRows : public MatrixSource, private PixelMap {
   void Load(Value row, int rows, Value column, int columns, std::span<Value> out) const override {
     const int64_t stride = InputStride(p_.a.input_feature);
     const bool vector = columns == 4 && Vectors();
+    const bool from_any = columns == 4 && stride == 1 && p_.inputs >= 4 && ReadsFromAny(w_, p_.k.input_type, as_);
     for (int i = 0; i < rows; ++i) {
       const Place place = PlaceOf(b_.Add(row, U(i)));
       auto element = [&](Value feature, int width) {
         Value index = b_.Add(place.index, b_.Mul(feature, U(stride)));
         if (place.inside) index = b_.Select(place.inside, index, U(0));
-        const Value v = LoadOperand(b_, w_.buffers, p_.k.input_binding, p_.k.input_type, as_, index, width);
+        const Value v = width == 4 && !vector
+                            ? LoadOperandFromAny(w_, p_.k.input_binding, p_.k.input_type, as_, index)
+                            : LoadOperand(b_, w_.buffers, p_.k.input_binding, p_.k.input_type, as_, index, width);
         return place.inside ? b_.Select(place.inside, v, b_.Zero(as_.kind(), width)) : v;
       };
       if (vector) {
         out[static_cast<std::size_t>(i)] = element(InRange(column, 4), 4);
+        continue;
+      }
+      if (from_any) {
+        out[static_cast<std::size_t>(i)] = element(InRange(column, 1), 4);
         continue;
       }
       Value lane[4];

@@ -412,9 +412,9 @@ PanelOptions DotPanels(const DotProblem& p, const Target& target) {
         p.tile.rows >= 4 && p.tile.rows < 8 ? 4 : std::min(p.tile.rows, kPanelRows), target.tuning.panel.most_rows));
   // Few rows read b once: wide panels, since a short piece of each row of b would miss the cache's pages.
   if (panel.column_vectors && ReadsWell(p.b)) {
-    // Elements that are computed are smaller in memory, so that more of them make a piece of the same size. Measured
-    // with llvmpipe: 67 ms instead of 125 for 1 x 4096 by 4096 x 16384 of s8.
-    const int most = p.b_program.program != nullptr ? 8 : 4;
+    // Of small elements, such as those that are computed, more make a piece of the same size. Measured with llvmpipe:
+    // 67 ms instead of 125 for 1 x 4096 by 4096 x 16384 of s8.
+    const int most = p.b_program.program != nullptr ? 8 : std::max(16 / StorageBytes(p.b.type), 4);
     panel.column_blocks = panel.tile_rows <= 2 ? most : panel.tile_rows <= 4 ? 2 : 1;
     while (panel.column_blocks > 1 && p.tile.columns < int64_t{panel.lanes} * 4 * panel.column_blocks * 4)
       panel.column_blocks /= 2;

@@ -21,6 +21,13 @@ Value LoadOperand(Builder& b, Buffers& buffers, int binding, ElementType type, R
   return ReadBits(b, type, as, buffers.LoadConstant(binding, StorageBytes(type), index, width, KindOf64(type)));
 }
 
+bool ReadsFromAny(const KernelWriter& w, ElementType type, ReadAs as) {
+  return w.tuning.memory.words_around && StorageBytes(type) < 4 && !as.raw;
+}
+Value LoadOperandFromAny(KernelWriter& w, int binding, ElementType type, ReadAs as, Value index) {
+  return ReadBits(w.b, type, as, w.buffers.LoadFromAny(binding, StorageBytes(type), index));
+}
+
 void MatrixSource::LoadWords(Builder& b, int bytes, Value row, int rows, Value column, std::span<Value> out) const {
   Load(row, rows, column, 4, out);
   for (Value& v : out.first(static_cast<std::size_t>(rows))) {
@@ -62,15 +69,18 @@ Value StridedSource::Element(Value index, int width) const {
 
 StridedSource::Way StridedSource::WayOf(int rows, int columns) const {
   const bool fours = m_.offset_granule % 4 == 0;
-  if (columns == 4 && m_.column_stride == 1 && fours && m_.columns % 4 == 0 &&
-      (m_.row_stride % 4 == 0 || m_.rows == 1)) {
-    return Way::kColumns;
+  const bool by_columns = columns == 4 && m_.column_stride == 1, by_rows = rows % 4 == 0 && m_.row_stride == 1;
+  if (by_columns && fours && m_.columns % 4 == 0 && (m_.row_stride % 4 == 0 || m_.rows == 1)) return {Way::kColumns};
+  if (by_rows && fours && m_.rows % 4 == 0 && (m_.column_stride % 4 == 0 || m_.columns == 1)) return {Way::kRows};
+  if (ReadsFromAny(w_, m_.type, as_)) {
+    if (by_columns && m_.columns >= 4) return {Way::kColumns, false};
+    if (by_rows && m_.rows >= 4) return {Way::kRows, false};
   }
-  if (rows % 4 == 0 && m_.row_stride == 1 && fours && m_.rows % 4 == 0 &&
-      (m_.column_stride % 4 == 0 || m_.columns == 1)) {
-    return Way::kRows;
-  }
-  return Way::kScalars;
+  return {};
+}
+
+Value StridedSource::Four(Value index, Way way) const {
+  return way.aligned ? Element(index, 4) : LoadOperandFromAny(w_, m_.binding, m_.type, as_, index);
 }
 
 Value StridedSource::RowPart(Value row, int64_t span) const {
@@ -84,12 +94,16 @@ Value StridedSource::ColumnPart(Value column, int64_t span) const {
 
 // What these make is found again by Load: equal instructions of an enclosing scope are shared.
 void StridedSource::PrepareRows(Value row, int rows) {
-  const int step = WayOf(rows, 4) == Way::kRows ? 4 : 1;
-  for (int i = 0; i < rows; i += step) RowPart(b_.Add(row, b_.U32(static_cast<uint32_t>(i))), step);
+  const Way way = WayOf(rows, 4);
+  const bool fours = way.along == Way::kRows;
+  for (int i = 0; i < rows; i += fours ? 4 : 1)
+    RowPart(b_.Add(row, b_.U32(static_cast<uint32_t>(i))), fours ? way.span() : 1);
 }
 void StridedSource::PrepareColumns(Value column, int columns) {
-  const int step = WayOf(4, columns) == Way::kColumns ? 4 : 1;
-  for (int j = 0; j < columns; j += step) ColumnPart(b_.Add(column, b_.U32(static_cast<uint32_t>(j))), step);
+  const Way way = WayOf(4, columns);
+  const bool fours = way.along == Way::kColumns;
+  for (int j = 0; j < columns; j += fours ? 4 : 1)
+    ColumnPart(b_.Add(column, b_.U32(static_cast<uint32_t>(j))), fours ? way.span() : 1);
 }
 void StridedSource::Enter(Value segment) {
   if (!m_.segments.dims.empty()) offset_ = b_.Add(batch_offset_, m_.segments.Offset(b_, segment));
@@ -129,17 +143,18 @@ std::optional<MatrixLines> StridedSource::Lines(bool rows) const {
 void StridedSource::Load(Value row, int rows, Value column, int columns, std::span<Value> out) const {
   auto at = [&](Value v, int i) { return b_.Add(v, b_.U32(static_cast<uint32_t>(i))); };
   const auto count = static_cast<std::size_t>(columns);
-  switch (WayOf(rows, columns)) {
+  const Way way = WayOf(rows, columns);
+  switch (way.along) {
     case Way::kColumns: {
-      const Value c = ColumnPart(column, 4);
-      for (int i = 0; i < rows; ++i) out[static_cast<std::size_t>(i)] = Element(b_.Add(RowPart(at(row, i), 1), c), 4);
+      const Value c = ColumnPart(column, way.span());
+      for (int i = 0; i < rows; ++i) out[static_cast<std::size_t>(i)] = Four(b_.Add(RowPart(at(row, i), 1), c), way);
       return;
     }
     case Way::kRows:
       for (int block = 0; block < rows; block += 4) {
-        const Value r = RowPart(at(row, block), 4);
+        const Value r = RowPart(at(row, block), way.span());
         Value lines[4];
-        for (int j = 0; j < columns; ++j) lines[j] = Element(b_.Add(r, ColumnPart(at(column, j), 1)), 4);
+        for (int j = 0; j < columns; ++j) lines[j] = Four(b_.Add(r, ColumnPart(at(column, j), 1)), way);
         for (int i = 0; i < 4; ++i) {
           Value lane[4];
           for (int j = 0; j < columns; ++j) lane[j] = b_.Extract(lines[j], i);
@@ -160,7 +175,8 @@ void StridedSource::Load(Value row, int rows, Value column, int columns, std::sp
 }
 
 void StridedSource::LoadWords(Builder& b, int bytes, Value row, int rows, Value column, std::span<Value> out) const {
-  if (WayOf(rows, 4) != Way::kColumns) return MatrixSource::LoadWords(b, bytes, row, rows, column, out);
+  if (const Way way = WayOf(rows, 4); way.along != Way::kColumns || !way.aligned)
+    return MatrixSource::LoadWords(b, bytes, row, rows, column, out);
   const Value c = ColumnPart(column, 4);
   for (int i = 0; i < rows; ++i) {
     const Value at = b_.Add(RowPart(b_.Add(row, b_.U32(static_cast<uint32_t>(i))), 1), c);

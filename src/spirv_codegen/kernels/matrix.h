@@ -89,10 +89,16 @@ class StridedSource : public MatrixSource {
   std::optional<MatrixLines> Lines(bool rows) const override;
 
  private:
-  // How blocks are read: vectors along the columns, along the rows, or one by one.
-  enum class Way { kColumns, kRows, kScalars };
+  // How blocks are read: vectors along the columns, along the rows, or one by one; `aligned`: vectors begin at
+  // multiples of four elements.
+  struct Way {
+    enum { kColumns, kRows, kScalars } along = kScalars;
+    bool aligned = true;
+    int64_t span() const { return aligned ? 4 : 1; }  // elements of a vector that lie in the matrix
+  };
   Way WayOf(int rows, int columns) const;
   Value Element(Value index, int width) const;
+  Value Four(Value index, Way way) const;
   // The part of the index that a row (column) contributes, kept within the matrix; `span` neighbours follow it.
   Value RowPart(Value row, int64_t span) const;
   Value ColumnPart(Value column, int64_t span) const;
@@ -107,6 +113,9 @@ class StridedSource : public MatrixSource {
 
 // Of an operand of a product, which nothing writes while the kernel runs.
 Value LoadOperand(Builder& b, Buffers& buffers, int binding, ElementType type, ReadAs as, Value index, int width);
+// Whether four of them are read from any place by words, and that.
+bool ReadsFromAny(const KernelWriter& w, ElementType type, ReadAs as);
+Value LoadOperandFromAny(KernelWriter& w, int binding, ElementType type, ReadAs as, Value index);
 Value LoadAs(Builder& b, Buffers& buffers, int binding, ElementType type, ReadAs as, Value index, int width);
 
 // acc + x * y, free to be fused.
