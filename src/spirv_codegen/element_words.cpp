@@ -167,6 +167,28 @@ Values ElementWords::Pack(std::span<const Place> places) const {
   return out;
 }
 
+Value ElementWords::Four(std::span<const Value> words, int number) const {
+  Values parts;  // of 4 bytes
+  for (int i = number * element_bytes_; i < (number + 1) * element_bytes_; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    parts.push_back(word_bytes_ == 4 ? words[at] : b_.Extract(b_.BitcastTo(words[at / 2], Kind::kU32, 2), i % 2));
+  }
+  return buffers_.Elements(parts.size() == 1 ? parts[0] : b_.Composite(parts), element_bytes_);
+}
+
+Values ElementWords::PackFours(std::span<const Value> fours) const {
+  Values parts;
+  for (const Value& four : fours) {
+    const Value words = buffers_.ElementWords(four, element_bytes_);
+    for (int i = 0; i < words.width; ++i) parts.push_back(b_.Extract(words, i));
+  }
+  if (word_bytes_ == 4) return parts;
+  Values out;
+  for (std::size_t i = 0; i < parts.size(); i += 2)
+    out.push_back(b_.BitcastTo(b_.Composite(std::span(parts).subspan(i, 2)), Kind::kU64, 1));
+  return out;
+}
+
 void ElementWords::Store(int buffer, Value index, Value word) {
   const Value number = b_.Shr(index, U(std::countr_zero(static_cast<uint32_t>(per_word()))));
   buffers_.StoreWords(buffer, number, word_bytes_ == 8 ? b_.BitcastTo(word, Kind::kU32, 2) : word);

@@ -40,6 +40,10 @@ class ElementWords {
   std::vector<Place> Read(const Source& source);
   // The words that hold these elements in their order.
   Values Pack(std::span<const Place> places) const;
+  // Elements 4 * number and the three behind it, zero-extended, of up to 4 bytes each; and the words that hold them
+  // all.
+  Value Four(std::span<const Value> words, int number) const;
+  Values PackFours(std::span<const Value> fours) const;
   // Stores a word of elements at element `index`, a multiple of their number.
   void Store(int buffer, Value index, Value word);
   void StoreElement(int buffer, Value index, Value word, int at);

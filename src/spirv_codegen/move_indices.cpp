@@ -93,8 +93,50 @@ bool MoveIndices::CanMove() {
     // A pred is stored as 0 or 1, and its bits are those of no other type.
     if ((n.type == ElementType::kPred) != (s.storage == ElementType::kPred)) return false;
   }
-  // A block has the ends of one run and the beginning of the next, at the most.
-  return starts_.length == 0 || starts_.length >= count_ - 1;
+  return AreLong(starts_);
+}
+
+// A block has the ends of one run and the beginning of the next, at the most.
+bool MoveIndices::AreLong(const RunStarts& starts) const { return starts.length == 0 || starts.length >= count_ - 1; }
+
+bool MoveIndices::CanCompute() {
+  std::vector<bool> seen(program_.nodes.size());
+  std::vector<NodeId> open;
+  for (const plan::Store& s : program_.stores) {
+    if (s.mask != plan::kNoNode || StorageBytes(s.storage) > 4) return false;
+    open.push_back(s.node);
+  }
+  while (!open.empty()) {
+    const NodeId id = open.back();
+    open.pop_back();
+    if (seen[static_cast<std::size_t>(id)]) continue;
+    seen[static_cast<std::size_t>(id)] = true;
+    if (!Computes(id, open)) return false;
+  }
+  return AreLong(starts_);
+}
+
+// Whether the node can be given or, with those that it adds to `open`, computed.
+bool MoveIndices::Computes(NodeId id, std::vector<NodeId>& open) {
+  const Node& n = program_.nodes[static_cast<std::size_t>(id)];
+  if (n.op == NodeOp::kParam) return false;
+  if (n.op == NodeOp::kConstant) return true;
+  if (IsSame(id)) return same_.insert(id).second;
+  if (const Limit* limit = LimitOf(id); limit != nullptr && Take(limit->index)) return numbers_.insert(id).second;
+  if (const auto runs = runs_ ? runs_->OfNode(id) : std::nullopt; runs && AreLong(*runs) && Take(runs))
+    return ones_.insert(id).second;
+  if (n.op == NodeOp::kIndex) return Take(n.index) && numbers_.insert(id).second;
+  if (n.op == NodeOp::kLoad) {
+    if (StorageBytes(n.storage) > 4 || program_.buffers[static_cast<std::size_t>(n.buffer)].element_count == 0 ||
+        !Take(n.index))
+      return false;
+    loads_.insert(id);
+    if (n.mask != plan::kNoNode) open.push_back(n.mask);
+    return true;
+  }
+  for (const NodeId operand : n.operands)
+    if (operand != plan::kNoNode) open.push_back(operand);
+  return true;
 }
 
 bool MoveIndices::Take(const std::optional<RunStarts>& starts) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of a program that only moves elements at a block of its points: how its indices lie, and so whether it
-// can be made by words of elements.
+// What is known of a program at a block of its points: how its indices lie, and so whether the elements that it reads
+// and stores can be made by words of elements.
 #pragma once
 
 #include <map>
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "spirv_codegen/point_group.h"
 #include "spirv_codegen/run_group.h"
@@ -40,6 +41,13 @@ class MoveIndices {
   static bool MayMove(const plan::Node& node);
   // Whether every store can be made by words. The rest of what is asked here is known where it can.
   bool CanMove();
+  // The same where words are only what is read and stored, and what lies between is computed. The nodes that a block
+  // gives to the computation are then these: loads, numbers that go on by steps (indices, and comparisons that are
+  // Limits), nodes that have one value in a run, and those that have one in the block.
+  bool CanCompute();
+  const std::set<plan::NodeId>& numbers() const { return numbers_; }
+  const std::set<plan::NodeId>& ones() const { return ones_; }
+  const std::set<plan::NodeId>& same() const { return same_; }
   const RunStarts& starts() const { return starts_; }
   const std::set<plan::NodeId>& loads() const { return loads_; }  // that the stores come from
   const Limit* LimitOf(plan::NodeId id) const {
@@ -48,6 +56,11 @@ class MoveIndices {
   }
 
   std::optional<Step> Of(plan::IndexId id);
+  // The index that a number is, or is compared by.
+  plan::IndexId IndexOf(plan::NodeId number) const {
+    const Limit* limit = LimitOf(number);
+    return limit != nullptr ? limit->index : program_.nodes[static_cast<std::size_t>(number)].index;
+  }
   int64_t count() const { return count_; }  // points of a block
   bool IsSame(plan::NodeId id) const { return group_.IsSame(id); }
   // Whether the node has one value in the block, or in each of the runs that it is made of.
@@ -59,6 +72,8 @@ class MoveIndices {
   bool Moves(plan::NodeId id);
   bool Masks(plan::NodeId id);
   bool Steps(plan::NodeId id);
+  bool Computes(plan::NodeId id, std::vector<plan::NodeId>& open);
+  bool AreLong(const RunStarts& starts) const;
   bool Take(plan::IndexId id);
   bool Take(const std::optional<RunStarts>& starts);
 
@@ -69,7 +84,7 @@ class MoveIndices {
   PointGroup group_;
   std::optional<RunGroup> runs_;
   RunStarts starts_;
-  std::set<plan::NodeId> loads_, moved_, masks_;
+  std::set<plan::NodeId> loads_, moved_, masks_, numbers_, ones_, same_;
 };
 
 }  // namespace krafla::spirv

@@ -15,8 +15,39 @@ Values MoveLowering::WordsOf(const plan::Store& store, Value in_run) {
   Run first;
   if (!in_run) return Words(store.node, first);
   Run last{true, {}};
-  const Values a = Words(store.node, first), b = Words(store.node, last);
-  return Select({{}, words_.FirstElements(in_run, word_count())}, a, b);
+  return OfBoth(in_run, Words(store.node, first), Words(store.node, last));
+}
+
+Values MoveLowering::WordsOfLoad(NodeId id, Value in_run) {
+  const Node& n = program_.nodes[static_cast<std::size_t>(id)];
+  const Values first = Read(n, {});
+  return in_run ? OfBoth(in_run, first, Read(n, {true, {}})) : first;
+}
+
+Values MoveLowering::OfBoth(Value in_run, const Values& first, const Values& last) const {
+  if (words_.per_word() > 1) return Select({{}, words_.FirstElements(in_run, word_count())}, first, last);
+  Values out;
+  for (std::size_t i = 0; i < first.size(); ++i)
+    out.push_back(Choose(b_, in_run, static_cast<int64_t>(i), first[i], last[i]));
+  return out;
+}
+
+Value MoveLowering::Choose(Builder& b, Value in_run, int64_t begin, Value first, Value last) {
+  const int width = std::max(first.width, last.width);
+  const Value at = b.U32(static_cast<uint32_t>(begin));
+  return b.Select(b.Compare(Cmp::kSLt, width > 1 ? b.Add(b.Iota(width), at) : at, in_run), first, last);
+}
+
+MoveLowering::OfRuns MoveLowering::One(NodeId id, Value in_run) {
+  const Value first = OneOf(id, {});
+  return {first, in_run ? OneOf(id, {true, {}}) : first};
+}
+
+MoveLowering::OfRuns MoveLowering::Number(NodeId id, Value in_run) {
+  const plan::IndexId index = indices_.IndexOf(id);
+  const MoveIndices::Step step = *indices_.Of(index);
+  const Value first = First(index, step, {});
+  return {first, in_run ? First(index, step, {true, {}}) : first};
 }
 
 Values MoveLowering::Words(NodeId id, Run& run) {
@@ -48,17 +79,21 @@ Values MoveLowering::Made(NodeId id, Run& run) {
 }
 
 Values MoveLowering::Load(const Node& n, Run& run) {
+  const auto zeros = [&] { return Values(static_cast<std::size_t>(word_count()), words_.Repeated(0)); };
+  if (n.mask == plan::kNoNode) return Read(n, run);
+  const Mask mask = MaskOf(n.mask, run);
+  uint64_t known = 0;
+  if (mask.words.empty() && b_.m.IsConstant(mask.all, &known) && known == 0) return zeros();
+  return Select(mask, Read(n, run), zeros());
+}
+
+Values MoveLowering::Read(const Node& n, const Run& run) {
   const MoveIndices::Step step = *indices_.Of(n.index);
   InlineVector<int64_t, PointGroup::kPoints> offsets;
   for (const int64_t at : step.offsets.at) offsets.push_back(at - step.offsets.at[0]);
   ElementWords::Source source{n.buffer, First(n.index, step, run), 1, 0, offsets, IsInRange(n, step, run)};
   if (!step.in_runs) source.multiple = step.offsets.multiple, source.phase = step.offsets.at[0];
-  const auto zeros = [&] { return Values(static_cast<std::size_t>(word_count()), words_.Repeated(0)); };
-  if (n.mask == plan::kNoNode) return words_.Pack(words_.Read(source));
-  const Mask mask = MaskOf(n.mask, run);
-  uint64_t known = 0;
-  if (mask.words.empty() && b_.m.IsConstant(mask.all, &known) && known == 0) return zeros();
-  return Select(mask, words_.Pack(words_.Read(source)), zeros());
+  return words_.Pack(words_.Read(source));
 }
 
 bool MoveLowering::IsInRange(const Node& load, const MoveIndices::Step& step, const Run& run) const {
@@ -74,7 +109,7 @@ Value MoveLowering::First(plan::IndexId id, const MoveIndices::Step& step, const
   return b_.Sub(points_.last->Index(id), b_.Mul(points_.distance, b_.U32(static_cast<uint32_t>(step.stride))));
 }
 
-Value MoveLowering::One(NodeId id, const Run& run) {
+Value MoveLowering::OneOf(NodeId id, const Run& run) {
   return run.is_last && !indices_.IsSame(id) ? points_.last->Node(id) : points_.first->Node(id);
 }
 
@@ -93,16 +128,16 @@ Values MoveLowering::AsWords(const Mask& mask) const {
 
 MoveLowering::Mask MoveLowering::MaskOf(NodeId id, Run& run) {
   const Node& n = program_.nodes[static_cast<std::size_t>(id)];
-  if (indices_.IsOne(id)) return {One(id, run), {}};
+  if (indices_.IsOne(id)) return {OneOf(id, run), {}};
   if (n.op == NodeOp::kHlo) return MaskOfHlo(n, run);
   if (const Limit* limit = indices_.LimitOf(id)) {
-    Number x = NumberOf(limit->index, run);
+    Numbers x = NumberOf(limit->index, run);
     x.first = b_.Sub(x.first, b_.U32(static_cast<uint32_t>(limit->limit)));
     return Compare(limit->direction, x);
   }
   if (n.op == NodeOp::kCompare) {
-    Number x = NumberOfNode(n.operands[0], run);
-    const Number y = NumberOfNode(n.operands[1], run);
+    Numbers x = NumberOfNode(n.operands[0], run);
+    const Numbers y = NumberOfNode(n.operands[1], run);
     // Indices are far from the limits of 32 bits.
     x.first = b_.Sub(x.first, y.first);
     for (std::size_t i = 0; i < x.steps.size(); ++i) x.steps[i] -= y.steps[i];
@@ -135,23 +170,23 @@ MoveLowering::Mask MoveLowering::MaskOfHlo(const Node& n, Run& run) {
   return {{}, std::move(out)};
 }
 
-MoveLowering::Number MoveLowering::NumberOf(plan::IndexId id, const Run& run) {
+MoveLowering::Numbers MoveLowering::NumberOf(plan::IndexId id, const Run& run) {
   const MoveIndices::Step step = *indices_.Of(id);
-  Number out{First(id, step, run), {}};
+  Numbers out{First(id, step, run), {}};
   for (const int64_t at : step.offsets.at) out.steps.push_back(at - step.offsets.at[0]);
   return out;
 }
 
-MoveLowering::Number MoveLowering::NumberOfNode(NodeId id, const Run& run) {
+MoveLowering::Numbers MoveLowering::NumberOfNode(NodeId id, const Run& run) {
   const Node& n = program_.nodes[static_cast<std::size_t>(id)];
   if (n.op == NodeOp::kIndex) return NumberOf(n.index, run);
-  Number out{One(id, run), {}};
+  Numbers out{OneOf(id, run), {}};
   out.steps.resize(static_cast<std::size_t>(count_));
   return out;
 }
 
 // A comparison of numbers with 0.
-MoveLowering::Mask MoveLowering::Compare(ComparisonDirection direction, const Number& x) const {
+MoveLowering::Mask MoveLowering::Compare(ComparisonDirection direction, const Numbers& x) const {
   const auto& [distance, steps] = x;
   if (std::ranges::all_of(steps, [](int64_t step) { return step == 0; }))
     return {LowerCompare(b_, direction, ElementType::kS32, false, distance, b_.U32(0)), {}};
@@ -178,7 +213,7 @@ MoveLowering::Mask MoveLowering::Compare(ComparisonDirection direction, const Nu
 }
 
 // A comparison for each of the different steps.
-MoveLowering::Mask MoveLowering::OfElements(ComparisonDirection direction, const Number& x) const {
+MoveLowering::Mask MoveLowering::OfElements(ComparisonDirection direction, const Numbers& x) const {
   const auto& [distance, steps] = x;
   const std::set<int64_t> different(steps.begin(), steps.end());
   Values out(static_cast<std::size_t>(word_count()), words_.Repeated(0));

@@ -259,8 +259,9 @@ Value ProgramLowering::Terms(const IndexExpr& e, bool vector, uint64_t varying, 
 
 Value ProgramLowering::Index(IndexId id) { return IndexValue(id, false); }
 
-Value ProgramLowering::EmitLoad(const plan::Node& node) {
+Value ProgramLowering::EmitLoad(NodeId id) {
   Builder& b = *b_;
+  const plan::Node& node = program_->nodes[static_cast<std::size_t>(id)];
   const Kind kind = ComputeKind(node.type);
   const bool varies = Varies(node.depends);
   const int width = varies ? width_ : 1;
@@ -272,6 +273,8 @@ Value ProgramLowering::EmitLoad(const plan::Node& node) {
 
   auto safe = [&](Value index, Value condition) { return condition ? b.Select(condition, index, b.U32(0)) : index; };
   auto masked = [&](Value value) { return mask ? b.Select(mask, value, b.Const(kind, 0)) : value; };
+  if (const auto known_bits = bits_.find(id); known_bits != bits_.end())
+    return masked(FromStorage(b, node.storage, known_bits->second));
   const bool index_varies = Varies(program_->space.Depends(node.index));
   if (!index_varies) {
     // One element serves all lanes. Where the mask varies it is loaded if any lane needs it.
@@ -377,7 +380,7 @@ Value ProgramLowering::Node(NodeId id) {
   } else if (node.op == NodeOp::kIndex) {
     out = IndexValue(node.index, true);
   } else if (node.op == NodeOp::kLoad) {
-    out = EmitLoad(node);
+    out = EmitLoad(id);
   } else if (node.op == NodeOp::kHlo && node.opcode == Opcode::kSelect &&
              b_->m.IsConstant(Node(node.operands[0]), &chosen)) {
     out = Node(node.operands[chosen != 0 ? 1 : 2]);

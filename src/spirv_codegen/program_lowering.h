@@ -63,6 +63,8 @@ class ProgramLowering {
   void SetParam(int number, Value value);
   // The value of a node that was worked out elsewhere.
   void SetNode(plan::NodeId id, Value value) { nodes_[static_cast<std::size_t>(id)] = value; }
+  // The bits of a load, without its mask, that were read elsewhere: zero-extended, of all points.
+  void SetBits(plan::NodeId load, Value bits) { bits_[load] = bits; }
   // Sets the coordinates of the dimensions [first, last) of the space from a row-major position in them.
   void SetLinear(Value linear, int first, int last);
 
@@ -84,7 +86,7 @@ class ProgramLowering {
   // where there are none.
   Value Terms(const plan::IndexExpr& e, bool vector, uint64_t varying, bool inside);
   Value AtomValue(plan::AtomId id, bool vector);
-  Value EmitLoad(const plan::Node& node);
+  Value EmitLoad(plan::NodeId id);
   // A load of one or `width_` elements, which the points of a group do once.
   Value LoadBits(const plan::Node& node, Value index, int width);
   Value LoadLanes(const plan::Node& node, Value mask);
@@ -109,6 +111,7 @@ class ProgramLowering {
   bool constants_ = false;
   std::map<std::tuple<int, Id, int>, Value> words_;       // that hold several lanes' elements
   std::map<std::tuple<int, int, Id, int>, Value> loads_;  // of a group, in its first point
+  std::map<plan::NodeId, Value> bits_;                    // of loads, read elsewhere
   uint64_t varying_ = 0;
   std::vector<bool> seen_;  // floats whose bits, or whose sign where they are NaN, someone sees
   std::vector<Value> iters_, params_, nodes_;

@@ -19,6 +19,7 @@ LoopProblem::LoopProblem(const plan::KernelPlan& of, const plan::LoopKernel& loo
   while (inner > 0 && dims[static_cast<std::size_t>(inner)] == 1) --inner;
   move = FindMoveBlock(*this);
   if (!move) tile = FindLoopTile(*this);
+  if (!move && tile.staged.empty()) move = FindComputedBlock(*this);
 }
 
 namespace {

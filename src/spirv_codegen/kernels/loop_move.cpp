@@ -6,20 +6,22 @@
 #include <utility>
 
 #include "base/checked_math.h"
+#include "plan/element_cost.h"
+#include "spirv_codegen/block_lowering.h"
 #include "spirv_codegen/kernels/loop_tile.h"
-#include "spirv_codegen/move_lowering.h"
 
 namespace krafla::spirv {
 namespace {
 
 constexpr int64_t kTurnBytes = 64;  // that are moved in a turn of the loop by one invocation, at the least
+constexpr double kTurnCost = 192;   // of the points that are computed in a turn, whose code is written out
 constexpr int64_t kLine = 8;        // blocks that are taken together along either side of a tile
 
 class LoopMoveKernel {
  public:
   explicit LoopMoveKernel(const LoopProblem& p)
       : p_(p), block_(*p.move), program_(*block_.program), indices_(IndicesOf(block_)) {
-    KRAFLA_CHECK(indices_.CanMove());
+    KRAFLA_CHECK(block_.computes ? indices_.CanCompute() : indices_.CanMove());
   }
 
   Result<EmittedProgram> Emit() {
@@ -41,6 +43,7 @@ class LoopMoveKernel {
     w_ = &w;
     b_ = &w.b;
     words_.emplace(*b_, w.buffers, block_.element_bytes, block_.word_bytes);
+    blocks_.emplace(*b_, w.buffers, program_, indices_, block_.word_bytes);
     const bool exact = items % chunk == 0 && grid.exact;
     Value first = b_->Mul(GroupNumber(*b_, grid), U(chunk));
     // A workgroup of one invocation has the same addresses in all lanes.
@@ -52,7 +55,7 @@ class LoopMoveKernel {
     if (turns == together) turn(first);
     else b_->For(b_->U32(0), U(chunk), U(together * local), [&](Value offset) { turn(b_->Add(first, offset)); });
     EmittedProgram out;
-    out.kernels.push_back(w.Finish({local, 1, 1}, "loop.move", Description()));
+    out.kernels.push_back(w.Finish({local, 1, 1}, block_.computes ? "loop.words" : "loop.move", Description()));
     out.dispatches.push_back({0, grid.size, {}});
     return out;
   }
@@ -69,6 +72,11 @@ class LoopMoveKernel {
   // A turn of the loop costs more than a small block, whose code is short.
   int64_t TurnsTogether() const {
     if (block_.form == MoveForm::kRows) return 1;
+    if (block_.computes) {
+      const int64_t most = static_cast<int64_t>(kTurnCost / std::max(plan::ProgramCost(program_), 1.0));
+      return std::clamp<int64_t>(
+          std::min(block_.starts.length != 0 ? kTurnBytes / 4 : kTurnBytes, most) / block_.points, 1, 4);
+    }
     return std::clamp<int64_t>(kTurnBytes / (block_.all() * block_.element_bytes), 1,
                                block_.starts.length != 0 ? 2 : 4);
   }
@@ -102,7 +110,11 @@ class LoopMoveKernel {
     last.SetIter(0, b_->Add(point, points.distance));
     Limits limits;
     if (!whole) limits.end = b_->Sub(U(p_.points), point);
-    if (block_.starts.length == 0) return Store(points, first, {}, limits);
+    const auto finish = [&](Value in_run, Values words) {
+      if (block_.computes) words = blocks_->Compute(first, in_run, words);
+      StoreWords(first, words, limits);
+    };
+    if (block_.starts.length == 0) return finish({}, AllWords(points, {}));
     const Value length = U(block_.starts.length);
     const Value in_run = b_->Sub(length, b_->UMod(b_->Add(point, U(block_.starts.phase)), length));
     const Value is_one = b_->Compare(Cmp::kUGe, in_run, U(block_.points));
@@ -115,7 +127,7 @@ class LoopMoveKernel {
       return AllWords(at, split);
     };
     const Values words = b_->If(is_one, [&] { return side({}); }, [&] { return side(in_run); });
-    StoreWords(first, words, limits);
+    finish(in_run, words);
   }
 
   void EmitRowBlock(Value number) {
@@ -173,8 +185,9 @@ class LoopMoveKernel {
     }
   }
 
-  // The words of all stores, one store's behind another's.
+  // The words of all stores, one store's behind another's, or what they are computed from.
   Values AllWords(const MoveLowering::Points& points, Value in_run) {
+    if (block_.computes) return blocks_->Given(points, in_run);
     MoveLowering lowering(*b_, w_->buffers, program_, indices_, *words_, points);
     Values out;
     for (const plan::Store& s : program_.stores) {
@@ -193,43 +206,44 @@ class LoopMoveKernel {
   }
 
   void StoreWords(ProgramLowering& first, const Values& words, const Limits& limits) {
-    const auto per_store = words.size() / program_.stores.size();
-    struct Place {
-      int buffer = 0;
-      Value index;
-      int64_t element = 0;  // of the block
-    };
-    std::vector<Place> places;  // of the words
+    std::vector<Place> places;
     for (const plan::Store& to : program_.stores) {
       const MoveIndices::Step step = *indices_.Of(to.index);
       const Value index = first.Index(to.index);
-      for (std::size_t n = 0; n < per_store; ++n) {
-        const int64_t element = static_cast<int64_t>(n) * block_.per_word();
+      const WordLayout layout = LayoutOfStore(to, block_.points, block_.word_bytes);
+      const ElementWords own(*b_, w_->buffers, layout.element_bytes, layout.word_bytes);
+      for (int64_t element = 0; element < block_.all(); element += own.per_word()) {
         const int64_t at = step.offsets.at[static_cast<std::size_t>(element)] - step.offsets.at[0];
-        places.push_back({to.buffer, b_->Add(index, U(at)), element});
+        places.push_back({own, to.buffer, b_->Add(index, U(at)), words[places.size()], element});
       }
     }
-    const auto each = [&](const std::function<void(int buffer, Value index, Value word, int64_t element)>& store) {
-      for (std::size_t i = 0; i < places.size(); ++i)
-        store(places[i].buffer, places[i].index, words[i], places[i].element);
-    };
     const auto whole = [&] {
-      each([&](int buffer, Value index, Value word, int64_t) { words_->Store(buffer, index, word); });
+      for (Place& p : places) p.words.Store(p.buffer, p.index, p.word);
     };
     if (!limits.end) return whole();
     const Value all = Are(0, block_.all(), limits);
     b_->If(all, whole);
     b_->If(b_->LNot(all), [&] {
-      each([&](int buffer, Value index, Value word, int64_t element) {
-        const Value are = Are(element, element + block_.per_word(), limits);
-        b_->If(are, [&] { words_->Store(buffer, index, word); });
-        if (block_.per_word() == 1) return;
-        b_->If(b_->LNot(are), [&] {
-          for (int i = 0; i < block_.per_word(); ++i)
-            b_->If(Are(element + i, element + i + 1, limits),
-                   [&] { words_->StoreElement(buffer, b_->Add(index, U(i)), word, i); });
-        });
-      });
+      for (Place& p : places) StorePart(p, limits);
+    });
+  }
+
+  // A word of a store, whose first element is element number `element` of the block.
+  struct Place {
+    ElementWords words;
+    int buffer = 0;
+    Value index, word;
+    int64_t element = 0;
+  };
+  void StorePart(Place& p, const Limits& limits) {
+    const int per_word = p.words.per_word();
+    const Value are = Are(p.element, p.element + per_word, limits);
+    b_->If(are, [&] { p.words.Store(p.buffer, p.index, p.word); });
+    if (per_word == 1) return;
+    b_->If(b_->LNot(are), [&] {
+      for (int i = 0; i < per_word; ++i)
+        b_->If(Are(p.element + i, p.element + i + 1, limits),
+               [&] { p.words.StoreElement(p.buffer, b_->Add(p.index, U(i)), p.word, i); });
     });
   }
   // Whether all elements from `begin` to before `end` are stored.
@@ -245,13 +259,14 @@ class LoopMoveKernel {
   KernelWriter* w_ = nullptr;
   Builder* b_ = nullptr;
   std::optional<ElementWords> words_;
+  std::optional<BlockLowering> blocks_;
 };
 
 }  // namespace
 
 Refusal RefusesLoopMove(const LoopProblem& p) {
   if (p.target.tuning.loop.move_bytes == 0) return "slow on this device";
-  if (!p.move) return "elements are computed or lie in no order";
+  if (!p.move) return "elements lie in no order, or words gain nothing";
   return std::nullopt;
 }
 

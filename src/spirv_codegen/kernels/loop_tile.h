@@ -30,7 +30,7 @@ class LoopProblem {
   int64_t points = 1;  // of the iteration space
   int inner = -1;      // the last dimension of more than one point, else 0; -1: there are no dimensions
   LoopTile tile;
-  std::optional<MoveBlock> move;
+  std::optional<MoveBlock> move;  // of `loop.move` or `loop.words`
 };
 
 // The tile of a problem, all of which but that is known.

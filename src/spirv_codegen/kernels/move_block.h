@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The blocks of points that invocations of `loop.move` take: which ones a loop can be made of, and which cost least.
+// The blocks of points that invocations of `loop.move` and `loop.words` take: which ones a loop can be made of, and
+// which cost least.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 namespace krafla::spirv {
 
 class LoopProblem;
+struct Target;
 
 enum class MoveForm : uint8_t {
   kFlat,  // of all dimensions as one; the result's words are the blocks'
@@ -21,6 +23,7 @@ enum class MoveForm : uint8_t {
 // A block: `points` neighbours along `inner` in each of `rows` neighbouring rows along `across`.
 struct MoveBlock {
   MoveForm form = MoveForm::kFlat;
+  bool computes = false;  // kFlat: elements are computed, not only moved; element_bytes says nothing then
   int element_bytes = 1, word_bytes = 4;
   int inner = 0, across = -1;
   int64_t points = 0, rows = 1;
@@ -41,5 +44,12 @@ inline int64_t Extent(const plan::ElementProgram& program, int dim) {
 MoveIndices IndicesOf(const MoveBlock& block);
 // The block that costs least; nothing where the loop does more than to move elements, or does so in no order.
 std::optional<MoveBlock> FindMoveBlock(const LoopProblem& problem);
+// The same of a loop that computes; nothing where reads and stores are no fewer than by vectors of four.
+std::optional<MoveBlock> FindComputedBlock(const LoopProblem& problem);
+// The bytes of a word where elements have `element_bytes`, and a flat block of the program that is not chosen yet.
+int WordBytes(const Target& target, int element_bytes);
+MoveBlock BlockOf(plan::ElementProgram program);
+// Whether the stores of a block go to whole words.
+bool StoresWords(const MoveBlock& block, MoveIndices& indices);
 
 }  // namespace krafla::spirv
