@@ -132,11 +132,11 @@ Value ElementWords::Assembled(std::span<const Place> places) const {
 
 // A square of elements that lie in as many words along its other side is turned over by halves: of pairs of words
 // halves are exchanged, then quarters, and so on.
-bool ElementWords::Transpose(std::span<const Place> places, std::span<Value> out) const {
+bool ElementWords::Transpose(std::span<const Place> places, std::size_t line, std::span<Value> out) const {
   const auto side = static_cast<std::size_t>(per_word());
   for (std::size_t i = 0; i < side; ++i) {
     for (std::size_t k = 0; k < side; ++k) {
-      const Place& p = places[k * side + i];
+      const Place& p = places[k * line + i];
       if (p.word != places[i].word || p.at != static_cast<int>(k)) return false;
     }
     for (std::size_t j = 0; j < i; ++j)
@@ -159,12 +159,28 @@ bool ElementWords::Transpose(std::span<const Place> places, std::span<Value> out
   return true;
 }
 
-Values ElementWords::Pack(std::span<const Place> places) const {
+Values ElementWords::Pack(std::span<const Place> places, int64_t line) const {
   const auto side = static_cast<std::size_t>(per_word());
   Values out(places.size() / side);
-  if (side > 1 && out.size() == side && Transpose(places, out)) return out;
+  // A line of as many elements as a square has is one, too.
+  const std::size_t length = places.size() == side * side ? side : static_cast<std::size_t>(line);
+  if (side > 1 && places.size() == side * length && length % side == 0) {
+    bool all = true;
+    Values square(side);
+    for (std::size_t first = 0; first < length && all; first += side) {
+      all = Transpose(places.subspan(first), length, square);
+      for (std::size_t k = 0; k < side && all; ++k) out[(k * length + first) / side] = square[k];
+    }
+    if (all) return out;
+  }
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = Assembled(places.subspan(i * side, side));
   return out;
+}
+
+Value ElementWords::Shifted(Value low, Value high, Value count) const {
+  const Value shift = b_.Mul(count, U(element_bits()));
+  // Shifted by one and then by the rest, as a shift by a whole word has no defined result.
+  return b_.Or(b_.Shr(b_.Shr(low, U(1)), b_.Xor(shift, U(word_bits() - 1))), b_.Shl(high, shift));
 }
 
 Value ElementWords::Four(std::span<const Value> words, int number) const {

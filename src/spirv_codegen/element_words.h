@@ -38,8 +38,10 @@ class ElementWords {
   // How many words Read reads.
   static int64_t ReadsOf(int64_t multiple, int64_t phase, std::span<const int64_t> offsets, int per_word);
   std::vector<Place> Read(const Source& source);
-  // The words that hold these elements in their order.
-  Values Pack(std::span<const Place> places) const;
+  // The words that hold these elements in their order, which are those of lines of `line` elements.
+  Values Pack(std::span<const Place> places, int64_t line) const;
+  // The last `count` elements of `low`, fewer than a word has, and behind them the first ones of `high`.
+  Value Shifted(Value low, Value high, Value count) const;
   // Elements 4 * number and the three behind it, zero-extended, of up to 4 bytes each; and the words that hold them
   // all.
   Value Four(std::span<const Value> words, int number) const;
@@ -60,7 +62,7 @@ class ElementWords {
  private:
   Value LoadWord(int buffer, Value number, bool in_range);
   Value Assembled(std::span<const Place> places) const;
-  bool Transpose(std::span<const Place> places, std::span<Value> out) const;
+  bool Transpose(std::span<const Place> places, std::size_t line, std::span<Value> out) const;
   Value Word(uint64_t bits) const { return b_.Const(kind(), word_bytes_ == 8 ? bits : bits & 0xffffffffu); }
   Value U(int64_t v) const { return b_.U32(static_cast<uint32_t>(v)); }
   int element_bits() const { return element_bytes_ * 8; }

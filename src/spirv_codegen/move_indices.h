@@ -62,6 +62,9 @@ class MoveIndices {
     return limit != nullptr ? limit->index : program_.nodes[static_cast<std::size_t>(number)].index;
   }
   int64_t count() const { return count_; }  // points of a block
+  // How many of them follow one another in the order of the result; all, unless said.
+  int64_t line() const { return line_; }
+  void SetLine(int64_t points) { line_ = points; }
   bool IsSame(plan::NodeId id) const { return group_.IsSame(id); }
   // Whether the node has one value in the block, or in each of the runs that it is made of.
   bool IsOne(plan::NodeId id) const {
@@ -80,7 +83,7 @@ class MoveIndices {
   const plan::ElementProgram& program_;
   const Limits& limits_;
   int element_bytes_;
-  int64_t count_;
+  int64_t count_, line_ = count_;
   PointGroup group_;
   std::optional<RunGroup> runs_;
   RunStarts starts_;

@@ -93,7 +93,7 @@ Values MoveLowering::Read(const Node& n, const Run& run) {
   for (const int64_t at : step.offsets.at) offsets.push_back(at - step.offsets.at[0]);
   ElementWords::Source source{n.buffer, First(n.index, step, run), 1, 0, offsets, IsInRange(n, step, run)};
   if (!step.in_runs) source.multiple = step.offsets.multiple, source.phase = step.offsets.at[0];
-  return words_.Pack(words_.Read(source));
+  return words_.Pack(words_.Read(source), indices_.line());
 }
 
 bool MoveLowering::IsInRange(const Node& load, const MoveIndices::Step& step, const Run& run) const {

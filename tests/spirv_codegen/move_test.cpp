@@ -98,7 +98,8 @@ TEST(MoveTest, PartsOfRows) {
 
 TEST(MoveTest, Transposes) {
   for (const ElementType type : kTypes)
-    for (const auto& [rows, columns] : {std::pair{16, 24}, std::pair{3, 80}, std::pair{80, 3}, std::pair{21, 17}}) {
+    for (const auto& [rows, columns] : {std::pair{16, 24}, std::pair{3, 80}, std::pair{80, 3}, std::pair{21, 17},
+                                        std::pair{67, 53}, std::pair{9, 51}, std::pair{94, 7}}) {
       CheckMoved(Move(type, {2, columns, rows}, 2 * rows * columns, 2 * rows * columns,
                       [&](auto& b, int from, int to, auto at) {
                         plan::IndexSpace& s = b.space();
@@ -108,6 +109,23 @@ TEST(MoveTest, Transposes) {
                         b.AddStore({to, y, b.Load(from, type, x), type});
                       }));
     }
+}
+
+// Of every third element words hold one or two, which gains nothing but for bytes.
+TEST(MoveTest, EveryThirdElement) {
+  for (const ElementType type : {ElementType::kU8, ElementType::kS16, ElementType::kF32}) {
+    const auto plan = Move(type, {6, 96}, 6 * 96 * 3, 6 * 96, [&](auto& b, int from, int to, auto at) {
+      plan::IndexSpace& s = b.space();
+      const IndexId x = s.Add(s.Mul(at[0], 96), at[1]);
+      b.AddStore({to, x, b.Load(from, type, s.AddConstant(s.Mul(x, 3), 1)), type});
+    });
+    const Tuning tuning = TuningOf(true, 32, 8);
+    for (const DeviceProfile& profile : Profiles()) {
+      const auto emitted = Emit(plan, profile, {.treat_as_gpu = true, .tuning = &tuning});
+      ASSERT_TRUE(emitted.has_value()) << emitted.error().ToString();
+      EXPECT_EQ(emitted->kernels[0].variant == "loop.move", type == ElementType::kU8) << profile.name;
+    }
+  }
 }
 
 // Each comparison of a position with a limit, on its own and together with others.

@@ -98,7 +98,8 @@ std::optional<double> CostByWords(const MoveBlock& block, MoveIndices& indices) 
     std::vector<int64_t> offsets;
     for (const int64_t o : at) offsets.push_back(o - at[0]);
     const auto [low, high] = std::ranges::minmax(offsets);
-    if ((high - low) * StorageBytes(n.storage) > kStretch) return std::nullopt;
+    if ((high - low) * StorageBytes(n.storage) > kStretch || LieApart(offsets, StorageBytes(n.storage)))
+      return std::nullopt;
     const WordLayout layout = LayoutOfLoad(program, indices, id, block.word_bytes);
     reads += static_cast<double>(ElementWords::ReadsOf(step.in_runs ? 1 : step.offsets.multiple, at[0], offsets,
                                                        layout.word_bytes / layout.element_bytes));

@@ -65,8 +65,9 @@ class LoopMoveKernel {
   std::string Description() const {
     const char* what = block_.form == MoveForm::kFlat   ? "of all points"
                        : block_.form == MoveForm::kRows ? "of rows"
-                                                        : "tiles";
-    return Format("{} x {} elements, {}", block_.rows, block_.points, what);
+                       : block_.form == MoveForm::kTile ? "tiles"
+                                                        : "tiles, shifted";
+    return Format("{} x {} elements, {}", block_.rows, block_.stored(), what);
   }
 
   // A turn of the loop costs more than a small block, whose code is short.
@@ -82,10 +83,15 @@ class LoopMoveKernel {
   }
 
   // Blocks of a row of the result that has its own: it may begin within a word.
-  int64_t RowBlocks() const { return CeilDiv(Extent(program_, block_.inner) + block_.per_word() - 1, block_.points); }
+  int64_t RowBlocks() const { return CeilDiv(Extent(program_, block_.inner) + block_.per_word() - 1, block_.stored()); }
+  // Blocks along a row.
+  int64_t Columns() const {
+    const bool anywhere = block_.form == MoveForm::kRows || block_.form == MoveForm::kShift;
+    return anywhere ? RowBlocks() : CeilDiv(Extent(program_, block_.inner), block_.points);
+  }
   int64_t Items() const {
     if (block_.form == MoveForm::kFlat) return CeilDiv(p_.points, block_.points);
-    int64_t out = block_.form == MoveForm::kRows ? RowBlocks() : CeilDiv(Extent(program_, block_.inner), block_.points);
+    int64_t out = Columns();
     for (int d = 0; d < static_cast<int>(program_.space.dims().size()); ++d)
       if (d != block_.inner)
         out *= d == block_.across ? CeilDiv(Extent(program_, d), block_.rows) : Extent(program_, d);
@@ -96,7 +102,8 @@ class LoopMoveKernel {
     switch (block_.form) {
       case MoveForm::kFlat: return EmitFlat(number);
       case MoveForm::kRows: return EmitRowBlock(number);
-      case MoveForm::kTile: return EmitTile(number);
+      case MoveForm::kTile:
+      case MoveForm::kShift: return EmitTile(number);
     }
   }
 
@@ -157,8 +164,14 @@ class LoopMoveKernel {
       rest = quotient;
       return out;
     };
-    const int64_t columns = CeilDiv(Extent(program_, block_.inner), block_.points);
+    const int64_t columns = Columns();
     const int64_t rows = CeilDiv(Extent(program_, block_.across), block_.rows);
+    if (block_.form == MoveForm::kShift) {
+      // Lanes lie along the rows, as the elements do in memory, and so few of them have the ends of rows.
+      const Value row = take(rows), column = take(columns);
+      SetOutside(first, rest);
+      return EmitShifted(first, row, b_->Mul(column, U(block_.stored())));
+    }
     const int64_t near_columns = std::gcd(columns, kLine), near_rows = std::gcd(rows, kLine);
     Value column = take(near_columns), row = take(near_rows);
     column = b_->Add(column, b_->Mul(take(columns / near_columns), U(near_columns)));
@@ -172,6 +185,64 @@ class LoopMoveKernel {
     set(block_.inner, column, block_.points);
     set(block_.across, row, block_.rows);
     Store({&first, nullptr, {}, true}, first, {}, {});
+  }
+
+  // A tile whose rows begin at column `begin` or up to a word before it, where each row's words begin.
+  void EmitShifted(ProgramLowering& first, Value row, Value begin) {
+    const int64_t extent = Extent(program_, block_.inner), rows = Extent(program_, block_.across);
+    const Value across = b_->Mul(row, U(block_.rows));
+    first.SetIter(block_.across, rows % block_.rows == 0 ? across : b_->Min(across, U(rows - block_.rows)));
+    first.SetIter(block_.inner, b_->Sub(begin, U(block_.per_word())));
+    const Values read = AllWords({&first, nullptr, {}, false}, {});
+    const auto count = static_cast<std::size_t>(block_.stored() / block_.per_word());
+    // Of each row its words, where the first one lies, and how many elements lie before it.
+    Values lines;
+    for (std::size_t i = 0; i < read.size() / (count + 1); ++i) {
+      const plan::Store& to = program_.stores[i / static_cast<std::size_t>(block_.rows)];
+      const MoveIndices::Step step = *indices_.Of(to.index);
+      const auto in_block = i % static_cast<std::size_t>(block_.rows) * static_cast<std::size_t>(block_.points);
+      const Value index =
+          b_->Add(first.Index(to.index), U(step.offsets.at[in_block] - step.offsets.at[0] + block_.per_word()));
+      const Value phase = b_->And(index, U(block_.per_word() - 1));
+      for (std::size_t n = 0; n < count; ++n)
+        lines.push_back(words_->Shifted(read[i * (count + 1) + n], read[i * (count + 1) + n + 1], phase));
+      lines.push_back(b_->Sub(index, phase));
+      lines.push_back(b_->Sub(phase, begin));
+    }
+    const Value before = b_->Compare(Cmp::kUGe, begin, U(block_.per_word() - 1));
+    const Value all = b_->LAnd(before, b_->Compare(Cmp::kULe, begin, U(extent - block_.stored())));
+    const auto line = count + 2;
+    for (std::size_t s = 0; s < program_.stores.size(); ++s) {
+      const auto per_store = lines.size() / program_.stores.size();
+      const Values own(lines.begin() + static_cast<std::ptrdiff_t>(s * per_store),
+                       lines.begin() + static_cast<std::ptrdiff_t>((s + 1) * per_store));
+      const int buffer = program_.stores[s].buffer;
+      const auto place = [&](const Values& of, std::size_t at, std::size_t n) {
+        const auto element = static_cast<int64_t>(n) * block_.per_word();
+        return Place{*words_, buffer, b_->Add(of[at + count], U(element)), of[at + n], element};
+      };
+      b_->If(all, [&] {
+        for (std::size_t at = 0; at < per_store; at += line)
+          for (std::size_t n = 0; n < count; ++n) {
+            Place p = place(own, at, n);
+            p.words.Store(p.buffer, p.index, p.word);
+          }
+      });
+      // The ends of rows one row after the other: their code is long.
+      b_->If(b_->LNot(all), [&] {
+        b_->For(b_->U32(0), U(block_.rows), b_->U32(1), own, [&](Value, const Values& now) {
+          const Value at = now[count + 1];
+          const Limits limits{at, b_->Add(at, U(extent))};
+          for (std::size_t n = 0; n < count; ++n) {
+            Place p = place(now, 0, n);
+            StorePart(p, limits);
+          }
+          Values next(now.begin() + static_cast<std::ptrdiff_t>(line), now.end());
+          next.insert(next.end(), now.begin(), now.begin() + static_cast<std::ptrdiff_t>(line));
+          return next;
+        });
+      });
+    }
   }
 
   // The coordinates of the dimensions that blocks do not lie along, from a position in them.

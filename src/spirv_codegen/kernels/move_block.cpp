@@ -20,7 +20,10 @@ constexpr int64_t kLargeBytes = int64_t{6} << 20;  // of an array that no cache 
 constexpr int64_t kLineBytes = 64;                 // of a line of memory
 constexpr int64_t kLeastRun = 8;                   // blocks in a run of elements that are not bytes, there too
 constexpr int64_t kLeastTurned = 8;                // rows of words that are turned over, where time goes to memory
-constexpr int64_t kMostTileBytes = 64;             // of a tile: a square of words of bytes
+// Words of a row that are read where rows are shifted. 2047 x 1999 bytes were transposed in 1.0 ms of one Zen 4 core by
+// five of them, in 1.4 by two; elements of two bytes, whose squares are smaller, gain nothing by more than three.
+constexpr int64_t kShiftedWords = 5, kShiftedWordsOfPairs = 3;
+constexpr int64_t kMostTileBytes = 64;  // of a tile: a square of words of bytes
 
 InlineVector<int64_t, PointGroup::kPoints> Counted(int64_t points, int64_t rows, bool by_rows) {
   InlineVector<int64_t, PointGroup::kPoints> out;
@@ -56,7 +59,8 @@ MoveIndices IndicesOf(const MoveBlock& block) {
   // The blocks of a row that has its own begin anywhere in it. Of tiles the last rows, and columns, are taken twice
   // where some are left over.
   const auto multiple = [&](int dim, int64_t count) {
-    return block.form == MoveForm::kRows || (block.form == MoveForm::kTile && Extent(program, dim) % count != 0)
+    return block.form == MoveForm::kRows || (block.form == MoveForm::kShift && dim == block.inner) ||
+                   (block.across >= 0 && Extent(program, dim) % count != 0)
                ? 1
                : count;
   };
@@ -64,24 +68,34 @@ MoveIndices IndicesOf(const MoveBlock& block) {
       {block.inner, {multiple(block.inner, block.points), Counted(block.points, block.rows, false)}}};
   if (block.across >= 0)
     along.push_back({block.across, {multiple(block.across, block.rows), Counted(block.points, block.rows, true)}});
-  return {program, *block.limits, std::move(along), block.element_bytes, block.form == MoveForm::kFlat};
+  MoveIndices out(program, *block.limits, std::move(along), block.element_bytes, block.form == MoveForm::kFlat);
+  out.SetLine(block.points);
+  return out;
 }
 
 bool StoresWords(const MoveBlock& block, MoveIndices& indices) {
+  const bool anywhere = block.form == MoveForm::kRows || block.form == MoveForm::kShift;
   for (const plan::Store& s : block.program->stores) {
     const WordLayout layout = LayoutOfStore(s, block.points, block.word_bytes);
     const int per_word = layout.word_bytes / layout.element_bytes;
+    if (per_word == 0) return false;
     const std::optional<MoveIndices::Step> step = indices.Of(s.index);
     if (!step || step->in_runs) return false;
     const auto& at = step->offsets.at;
     for (std::size_t i = 0; i < at.size(); ++i) {
       const bool begins = static_cast<int64_t>(i) % block.points == 0;
       if (!begins && at[i] != at[i - 1] + 1) return false;
-      if (begins && block.form != MoveForm::kRows && (at[i] % per_word != 0)) return false;
+      if (begins && !anywhere && (at[i] % per_word != 0)) return false;
     }
-    if (block.form != MoveForm::kRows && step->offsets.multiple % per_word != 0) return false;
+    if (!anywhere && step->offsets.multiple % per_word != 0) return false;
   }
   return true;
+}
+
+bool LieApart(std::span<const int64_t> offsets, int element_bytes) {
+  const auto [low, high] = std::ranges::minmax(offsets);
+  const std::ptrdiff_t steps = std::ssize(offsets) - 1;
+  return element_bytes > 1 && steps > 0 && high - low >= 2 * steps;
 }
 
 namespace {
@@ -98,11 +112,7 @@ std::optional<double> CostOfLines(std::vector<int64_t> offsets, int element_byte
     is_long = is_long || (offsets[i] - begin) * element_bytes >= kLineBytes;
   }
   if (stretches > 4 && element_bytes > 1) return std::nullopt;
-  // Of every second element or fewer, words hold as little as single elements do: one channel of 1080 x 1920 x 3 of
-  // bf16 took 1.9 to 3.0 ms of one Zen 4 core instead of 1.0, every second of 2048 x 2048 of f32 1.4 instead of 0.7.
-  const auto count = static_cast<int64_t>(offsets.size());
-  if (stretches == 1 && element_bytes > 1 && count > 1 && offsets.back() - offsets[0] >= 2 * (count - 1))
-    return std::nullopt;
+  if (stretches == 1 && LieApart(offsets, element_bytes)) return std::nullopt;
   return (stretches > 4 ? 2 * stretches : 0) + (is_long ? 4 * reads : 0);
 }
 
@@ -138,12 +148,13 @@ std::optional<double> CostOf(const plan::ElementProgram& program, const MoveBloc
     if (!is_line && block.per_word() > 1)
       parts += static_cast<double>(is_back || block.rows == block.per_word() ? at.size() / 2 : at.size());
     if (step.in_runs) runs += 1;
+    if (block.form == MoveForm::kRows && LieApart(offsets, block.element_bytes)) return std::nullopt;
     if (block.form != MoveForm::kFlat) continue;
     const std::optional<double> of_lines = CostOfLines(std::move(offsets), block.element_bytes, own);
     if (!of_lines) return std::nullopt;
     lines += *of_lines;
   }
-  const auto all = static_cast<double>(block.all());
+  const auto all = static_cast<double>(block.stored() * block.rows);
   const double words = all / block.per_word();
   double cost = 2 * reads + 2 * words * static_cast<double>(program.stores.size()) + 2 * parts + lines + 12;
   if (runs > 0)
@@ -154,8 +165,9 @@ std::optional<double> CostOf(const plan::ElementProgram& program, const MoveBloc
     cost += 30 * 2 * all / row;
     cost *= (row + all / 2) / row;
   }
-  if (block.form == MoveForm::kTile)
-    cost *= Excess(program, block.inner, block.points) * Excess(program, block.across, block.rows);
+  if (block.form == MoveForm::kShift) cost += 6 * words * static_cast<double>(program.stores.size());
+  if (block.across >= 0)
+    cost *= Excess(program, block.inner, block.stored()) * Excess(program, block.across, block.rows);
   // The stores of all lanes together should go to as few lines as they can, where they have to wait for memory.
   if (block.form == MoveForm::kFlat && is_large && block.points * block.element_bytes > 16) cost *= 2;
   return cost / all;
@@ -201,6 +213,13 @@ void ConsiderTiles(const LoopProblem& p, const MoveBlock& like, std::optional<Mo
         if (columns % points == 0 || (like.per_word() == 1 && columns >= points)) Consider(block, best);
       }
     }
+    if (MoveBlock block = like; like.element_bytes < 4 && extent >= like.per_word()) {
+      block.form = MoveForm::kShift;
+      block.inner = p.inner, block.across = d;
+      block.rows = like.per_word();
+      block.points = (like.element_bytes == 1 ? kShiftedWords : kShiftedWordsOfPairs) * like.per_word();
+      if (Extent(program, p.inner) >= block.points) Consider(block, best);
+    }
   }
 }
 
@@ -241,7 +260,7 @@ std::optional<MoveBlock> FindMoveBlock(const LoopProblem& p) {
   const int64_t bytes = tuning.move_bytes;
   std::optional<MoveBlock> best;
   const auto consider_flat = [&](int64_t points, int word_bytes) {
-    if (points == 0) return;
+    if (points < 2) return;
     MoveBlock block = flat;
     block.points = points, block.word_bytes = word_bytes;
     if (points <= p.points && block.per_word() > 0) Consider(block, best);
