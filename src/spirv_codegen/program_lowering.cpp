@@ -156,7 +156,9 @@ bool ProgramLowering::IsWhole(NodeId id, int deep) const {
 // that take the number before rounding, which is a subnormal f32, for a zero.
 Value ProgramLowering::RoundProduct(const plan::Node& round, Value out) {
   const plan::Node& n = program_->nodes[static_cast<std::size_t>(round.operands[0])];
-  if (n.op != NodeOp::kHlo || (n.opcode != Opcode::kMultiply && n.opcode != Opcode::kDivide)) return out;
+  if (n.op != NodeOp::kHlo || n.type != ElementType::kF32 ||
+      (n.opcode != Opcode::kMultiply && n.opcode != Opcode::kDivide))
+    return out;
   // A whole number times a normal number is 0 or no smaller than that.
   if (n.opcode == Opcode::kMultiply && (IsWhole(n.operands[0]) || IsWhole(n.operands[1]))) return out;
   Builder& b = *b_;
