@@ -23,6 +23,7 @@ struct RowGroup;
 struct RowBlocks;
 struct BlockKernels;
 struct RowChainMember;
+struct RowSumMembers;
 
 using SliceMap = std::unordered_map<ValueRef, Slice, ValueRefHash>;
 
@@ -185,7 +186,12 @@ class ModulePlanner {
                  std::size_t begin, StepList& steps);
   // Whether a chain may begin with the step.
   bool MayStart(const StepList& steps, std::size_t step) const;
-  RowGroup GroupFrom(const Scope& scope, const std::set<int>& kept, const StepList& steps, std::size_t step) const;
+  // `is_wide`: with sums over the rows, and with launches beside the chain whose rows it reads.
+  RowGroup GroupFrom(const Scope& scope, const std::set<int>& kept, const StepList& steps, std::size_t step,
+                     bool is_wide) const;
+  // Adds a group that begins with the launch `step` to `out`, and gives its last step.
+  std::optional<std::size_t> MakeRowGroupFrom(const Scope& scope, const std::set<int>& kept, StepList& steps,
+                                              std::size_t step, StepList& out);
   // Which of the arrays that the group writes are needed by nobody else.
   void FindShrunk(const Scope& scope, const std::set<int>& kept, RowGroup& group) const;
   // Adds the launch `step` and the two that go with it to `out` as one, and gives the step behind them.
@@ -193,7 +199,9 @@ class ModulePlanner {
                                            std::size_t step, StepList& out);
   // Adds the group to `out`, with the steps that run before it; false, and nothing done, where it is no gain.
   bool MakeRowGroup(const Scope& scope, RowGroup& group, StepList& steps, StepList& out);
-  bool IsAligned(const RowGroup& group, const BlockKernels& part) const;
+  bool IsAligned(const RowGroup& group, std::span<const RowChainMember> launches, const BlockKernels& part) const;
+  void PlaceSums(const Scope& scope, const RowGroup& group, RowSumMembers& sums, StepList& out);
+  void FinishSumsOf(const RowGroup& group, const RowSumMembers& sums, StepList& out);
   // By allocation; -1: of the block's place in the grid.
   std::map<int, Slice> PlaceBlocks(const RowGroup& group, const RowBlocks& blocks);
   // `widths`: of the arrays' rows, where these are not the group's.

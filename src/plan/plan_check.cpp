@@ -111,6 +111,8 @@ class PlanChecker {
   Result<> Check(const RowGroupStep& group) const {
     if (group.grid.size() > RowGroupStep::kMostDims || group.launches.empty())
       return Internal("A row group has {} dimensions and {} launches.", group.grid.size(), group.launches.size());
+    if (group.in_order < 0 || group.in_order > std::ssize(group.grid))
+      return Internal("A row group has {} dimensions, of which {} are in order.", group.grid.size(), group.in_order);
     for (int64_t extent : group.grid)
       if (extent <= 0) return Internal("A row group has no blocks.");
     if (group.place.size > 0)

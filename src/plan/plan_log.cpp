@@ -74,6 +74,7 @@ std::string_view Says(Ungrouped why) {
     case Ungrouped::kBetween: return "A step stands between that has to run first.";
     case Ungrouped::kShared: return "Too few rows fit the cache for all of them to share the operand of a product.";
     case Ungrouped::kSaves: return "What lies between the kernels is small.";
+    case Ungrouped::kSums: return "What it sums up over its rows takes too much of what that saves.";
     case Ungrouped::kAligned: return "A block of its rows would begin where no buffer of this device's kernels begins.";
     case Ungrouped::kIndices: return "An index depends on the row in a way that a block of rows cannot have.";
   }

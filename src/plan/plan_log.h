@@ -85,6 +85,7 @@ enum class Ungrouped : uint8_t {
   kBetween,  // a step that is no launch, or whose results are needed, stands between
   kShared,   // blocks are too small for a product to read its right operand once for each of them
   kSaves,    // what lies between the kernels is small
+  kSums,     // what it sums up over rows takes too much of what the group saves
   kAligned,  // a block would begin where no buffer of the device's kernels begins
   kIndices,  // an index depends on the row in a way that a block of rows cannot have
 };

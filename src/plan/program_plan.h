@@ -78,11 +78,14 @@ struct BlockLaunch : LaunchStep {
 };
 // Kernels that follow one another row by row: what one of them reads of another one's result lies in the rows that it
 // computes itself. So they run block of rows by block of rows, all kernels of a block before those of the next, and
-// what lies between them needs the memory of a block (Allocation::Kind::kBlock) instead of that of the whole. Blocks do
-// not depend on one another: they may run in any order, and several at once.
+// what lies between them needs the memory of a block (Allocation::Kind::kBlock) instead of that of the whole. Blocks
+// that differ in more than the last `in_order` dimensions of the grid do not depend on one another: they may run in any
+// order, and several at once. The others run in the order of the grid, whose last dimension goes fastest: they add to
+// the same sums (rows/row_sums.h).
 struct RowGroupStep {
   static constexpr std::size_t kMostDims = 16;
-  Dims grid;                          // of blocks; at most kMostDims
+  Dims grid;  // of blocks; at most kMostDims
+  int in_order = 0;
   std::vector<BlockLaunch> launches;  // of one block, in their order
   // Where the kernels find the block's place in the grid, an s32 for each dimension; of no bytes: none asks.
   Slice place;

@@ -128,7 +128,8 @@ class StepText {
 
   void operator()(const LaunchStep& launch) const { Launch(launch, indent_, nullptr); }
   void operator()(const RowGroupStep& group) const {
-    out_ += Format("{}for each block of {}\n", indent_, DimsText(group.grid));
+    out_ += Format("{}for each block of {}{}\n", indent_, DimsText(group.grid),
+                   group.in_order > 0 ? Format(", the last {} in order", group.in_order) : "");
     for (const BlockLaunch& launch : group.launches) Launch(launch, indent_ + "    ", &launch.strides);
   }
   void operator()(const AwaitStep& await) const {

@@ -413,20 +413,19 @@ TEST(RowGroupTest, BoundsThatDoNotHold) {
   ExpectSameBounded(Attention(256, 256, 1, 2, 32, "f32", "", Masked(256, 256, 1, 2, "GT", "-1e9")));
 }
 
-// The second product sums over the rows of the softmax.
+// The columns of the softmax are summed up, each over all rows.
 TEST(RowGroupTest, SaysWhyNot) {
   const std::string text = Format(R"(HloModule columns
 {}
 ENTRY main {{
   q = f32[96,48] parameter(0)
   k = f32[112,48] parameter(1)
-  d = f32[96,112] dot(q, k), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
-  x = f32[112,96] transpose(d), dimensions={{1,0}}
+  x = f32[96,112] dot(q, k), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
   {}
-  e = f32[96,112] transpose(p), dimensions={{1,0}}
-  ROOT r = f32[96,48] dot(e, k), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  zero = f32[] constant(0)
+  ROOT r = f32[112] reduce(p, zero), dimensions={{0}}, to_apply=add
 }})",
-                                  kRegions, Softmax("x", "p", {112, 96}));
+                                  kRegions, Softmax("x", "p", {96, 112}));
   ExpectSameRows(text, 1);
   plan::PlanLog log;
   auto made = CompileRows(text, SmallBlocks(1), 1, &log);
@@ -435,7 +434,88 @@ ENTRY main {{
   EXPECT_EQ(log.row_groups[0].kernels.size(), 2u);
   EXPECT_EQ(log.row_groups[0].why_not_next, plan::Ungrouped::kRows);
   ASSERT_NE(log.row_groups[0].next, nullptr);
-  EXPECT_EQ(log.row_groups[0].next->opcode(), Opcode::kDot);
+  EXPECT_EQ(log.row_groups[0].next->opcode(), Opcode::kReduce);
+}
+
+// The gradients of attention, as jax.vjp has them: q[t,kv,group,hd], do of the same dimensions, k and v[s,kv,hd].
+std::string Gradients(int64_t t, int64_t s, int64_t kv, int64_t group, int64_t hd, std::string_view type) {
+  return Format(R"(HloModule gradients
+{6}
+ENTRY main {{
+  q = {5}[{2},{3},{0},{4}] parameter(0)
+  k = {5}[{2},{1},{4}] parameter(1)
+  v = {5}[{2},{1},{4}] parameter(2)
+  g = {5}[{2},{3},{0},{4}] parameter(3)
+  w = f32[{2},{3},{0},{1}] dot(q, k), lhs_batch_dims={{0}}, lhs_contracting_dims={{3}}, rhs_batch_dims={{0}}, rhs_contracting_dims={{2}}
+  {7}
+  {8}
+  pc = {5}[{2},{3},{0},{1}] convert(p)
+  o = {5}[{2},{3},{0},{4}] dot(pc, v), lhs_batch_dims={{0}}, lhs_contracting_dims={{3}}, rhs_batch_dims={{0}}, rhs_contracting_dims={{1}}
+  dp = f32[{2},{3},{0},{1}] dot(g, v), lhs_batch_dims={{0}}, lhs_contracting_dims={{3}}, rhs_batch_dims={{0}}, rhs_contracting_dims={{2}}
+  pdp = f32[{2},{3},{0},{1}] multiply(p, dp)
+  none = f32[] constant(0)
+  sum = f32[{2},{3},{0}] reduce(pdp, none), dimensions={{3}}, to_apply=add
+  sums = f32[{2},{3},{0},{1}] broadcast(sum), dimensions={{0,1,2}}
+  less = f32[{2},{3},{0},{1}] subtract(dp, sums)
+  ds = f32[{2},{3},{0},{1}] multiply(p, less)
+  dsc = {5}[{2},{3},{0},{1}] convert(ds)
+  dq = {5}[{2},{3},{0},{4}] dot(dsc, k), lhs_batch_dims={{0}}, lhs_contracting_dims={{3}}, rhs_batch_dims={{0}}, rhs_contracting_dims={{1}}
+  dk = {5}[{2},{1},{4}] dot(dsc, q), lhs_batch_dims={{0}}, lhs_contracting_dims={{1,2}}, rhs_batch_dims={{0}}, rhs_contracting_dims={{1,2}}
+  dv = {5}[{2},{1},{4}] dot(pc, g), lhs_batch_dims={{0}}, lhs_contracting_dims={{1,2}}, rhs_batch_dims={{0}}, rhs_contracting_dims={{1,2}}
+  ROOT r = ({5}[{2},{3},{0},{4}], {5}[{2},{3},{0},{4}], {5}[{2},{1},{4}], {5}[{2},{1},{4}]) tuple(o, dq, dk, dv)
+}})",
+                t, s, kv, group, hd, type, kRegions, Masked(t, s, kv, group, "GE", "-1e30"),
+                Softmax("x", "p", {kv, group, t, s}));
+}
+
+std::vector<float> Floats(const std::vector<std::byte>& bytes, ElementType type) {
+  std::vector<float> out(bytes.size() / static_cast<std::size_t>(StorageBytes(type)));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    uint16_t half = 0;
+    if (type == ElementType::kF32) std::memcpy(&out[i], bytes.data() + 4 * i, 4);
+    else std::memcpy(&half, bytes.data() + 2 * i, 2), out[i] = BF16ToFloat(half);
+  }
+  return out;
+}
+
+// All of it is one group: what sums over rows adds block after block to what lies in memory. The bits are those of any
+// number of threads; sums have another order than that of one product, within a sum's bound.
+void ExpectGradients(const std::string& text, ElementType type, double bound) {
+  auto whole = CompileRows(text, {}, 1);
+  ASSERT_TRUE(whole) << whole.error().ToString();
+  const auto expected = RunRows(**whole);
+  for (const int64_t block_bytes : {1, 6000, 30000}) {
+    std::vector<std::vector<std::byte>> first;
+    for (const int threads : {1, 2, 5}) {
+      auto grouped = CompileRows(text, SmallBlocks(block_bytes), threads);
+      ASSERT_TRUE(grouped) << grouped.error().ToString();
+      const plan::ProgramPlan& plan = (*grouped)->plan();
+      EXPECT_GE(GroupsOf(plan.steps), 1) << plan::ToString(plan);
+      EXPECT_LT(plan.arena_size, (*whole)->plan().arena_size / 2) << plan::ToString(plan);
+      const auto got = RunRows(**grouped);
+      if (first.empty()) first = got;
+      EXPECT_EQ(got, first) << threads << " threads";
+    }
+    ASSERT_EQ(first.size(), expected.size());
+    for (std::size_t r = 0; r < first.size(); ++r) {
+      const std::vector<float> a = Floats(first[r], type), b = Floats(expected[r], type);
+      double most = 0, scale = 0;
+      for (std::size_t i = 0; i < a.size(); ++i)
+        most = std::max<double>(most, std::abs(a[i] - b[i])), scale = std::max<double>(scale, std::abs(b[i]));
+      EXPECT_LE(most, bound * scale) << "result " << r << ", blocks of " << block_bytes;
+    }
+  }
+}
+
+TEST(RowGroupTest, Gradients) {
+  ExpectGradients(Gradients(96, 112, 2, 3, 16, "f32"), ElementType::kF32, 1e-6);
+  ExpectGradients(Gradients(128, 96, 3, 1, 16, "bf16"), ElementType::kBF16, 0.01);
+}
+
+// Rows that fall into no equal blocks, and one head alone, whose blocks fall into runs that are summed apart.
+TEST(RowGroupTest, GradientsOfOneHead) {
+  ExpectGradients(Gradients(101, 128, 1, 1, 8, "f32"), ElementType::kF32, 1e-6);
+  ExpectGradients(Gradients(512, 128, 1, 1, 8, "f32"), ElementType::kF32, 1e-6);
 }
 
 }  // namespace

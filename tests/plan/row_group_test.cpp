@@ -138,6 +138,89 @@ TEST(RowGroupPlanTest, RowsShareLargeOperands) {
   EXPECT_EQ(log.row_groups[0].why, Ungrouped::kShared);
 }
 
+// A product over the rows of the softmax, and another product whose rows the softmax reads: all of it is one group,
+// whose blocks add to sums in order.
+TEST(RowGroupPlanTest, SumsOverRows) {
+  const auto text = [](std::string_view product) {
+    return Format(R"(HloModule sums
+max {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }}
+ENTRY main {{
+  q = f32[4,256,32] parameter(0)
+  k = f32[4,128,32] parameter(1)
+  g = f32[4,256,32] parameter(2)
+  y = f32[4,256,128] dot(g, k), lhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, rhs_batch_dims={{0}}, rhs_contracting_dims={{2}}
+  x = f32[4,256,128] dot(q, k), lhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, rhs_batch_dims={{0}}, rhs_contracting_dims={{2}}
+  low = f32[] constant(-inf)
+  m = f32[4,256] reduce(x, low), dimensions={{2}}, to_apply=max
+  mb = f32[4,256,128] broadcast(m), dimensions={{0,1}}
+  d = f32[4,256,128] subtract(x, mb)
+  e = f32[4,256,128] exponential(d)
+  p = f32[4,256,128] multiply(e, y)
+  {}
+}})",
+                  product);
+  };
+  PlanLog log;
+  PlanOptions options = Rows(1, 64 * 128 * 4);
+  options.fusion.log = &log;
+  const std::string sums = text(
+      "ROOT r = f32[4,128,32] dot(p, q), lhs_batch_dims={0}, lhs_contracting_dims={1}, "
+      "rhs_batch_dims={0}, rhs_contracting_dims={1}");
+  auto plan = PlanText(sums, options);
+  ASSERT_TRUE(plan) << plan.error().ToString();
+  const Result<> checked = CheckPlan(*plan);
+  EXPECT_TRUE(checked) << checked.error().ToString();
+  const auto groups = GroupsIn(*plan);
+  ASSERT_EQ(groups.size(), 1u) << ToString(*plan);
+  EXPECT_EQ(groups[0]->launches.size(), 4u) << ToString(*plan);
+  ASSERT_GE(groups[0]->grid.size(), 2u);
+  EXPECT_EQ(groups[0]->grid[0], 4);
+  EXPECT_EQ(groups[0]->in_order, 1) << "blocks of a head add to the same sums";
+  // Two runs of blocks for each head, whose sums are added up behind the group.
+  EXPECT_EQ(plan->arena_size, 2 * 4 * 128 * 32 * 4) << ToString(*plan);
+  for (Step& step : plan->steps.steps)
+    if (auto* group = std::get_if<RowGroupStep>(&step)) group->in_order = 9;
+  EXPECT_FALSE(CheckPlan(*plan));
+  auto small = PlanText(sums, Rows(int64_t{1} << 30, 1));
+  ASSERT_TRUE(small) << small.error().ToString();
+  EXPECT_TRUE(GroupsIn(*small).empty());
+  // Sums of other types stay what they were.
+  log.row_groups.clear();
+  auto wide = PlanText(text("pw = f64[4,256,128] convert(p)\n qw = f64[4,256,32] convert(q)\n"
+                            "ROOT r = f64[4,128,32] dot(pw, qw), lhs_batch_dims={0}, lhs_contracting_dims={1}, "
+                            "rhs_batch_dims={0}, rhs_contracting_dims={1}"),
+                       options);
+  ASSERT_TRUE(wide) << wide.error().ToString();
+  for (const RowGroupStep* group : GroupsIn(*wide)) EXPECT_EQ(group->in_order, 0);
+}
+
+// A launch that needs all rows of an array runs behind the group, and the array stays whole.
+TEST(RowGroupPlanTest, WhatIsReadBehindIsWhole) {
+  auto plan = PlanText(R"(HloModule behind
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+ENTRY main {
+  q = f32[256,32] parameter(0)
+  k = f32[128,32] parameter(1)
+  x = f32[256,128] dot(q, k), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  zero = f32[] constant(0)
+  m = f32[256] reduce(x, zero), dimensions={1}, to_apply=add
+  mb = f32[256,128] broadcast(m), dimensions={0}
+  e = f32[256,128] divide(x, mb)
+  o = f32[256,32] dot(e, k), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  s = f32[] reduce(o, zero), dimensions={0,1}, to_apply=add
+  g = f32[128,32] dot(e, q), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  ROOT r = (f32[], f32[128,32]) tuple(s, g)
+})",
+                       Rows(1, 64 * 128 * 4));
+  ASSERT_TRUE(plan) << plan.error().ToString();
+  const Result<> checked = CheckPlan(*plan);
+  EXPECT_TRUE(checked) << checked.error().ToString() << ToString(*plan);
+  const auto groups = GroupsIn(*plan);
+  ASSERT_EQ(groups.size(), 1u) << ToString(*plan);
+  EXPECT_EQ(groups[0]->launches.size(), 4u) << ToString(*plan);
+  EXPECT_GE(plan->arena_size, 256 * 32 * 4);
+}
+
 // A plan whose strides lead out of an array is refused.
 TEST(RowGroupPlanTest, StridesAreChecked) {
   auto plan = PlanText(Chain(256, 128), Rows(1, 64 * 128 * 4 * 2));

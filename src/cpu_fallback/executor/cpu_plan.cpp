@@ -408,9 +408,11 @@ Result<> CpuPlan::RunGroup(const plan::RowGroupStep& group) {
     flops += kernel.flops + kernel.bytes;
   }
   const int64_t blocks = BlocksOf(group);
-  pool_->ParallelParts(blocks, flops * static_cast<double>(blocks) * kNanosecondsOfFlop,
+  int64_t run = 1;  // blocks that run in order
+  for (int d = 0; d < group.in_order; ++d) run *= group.grid[group.grid.size() - 1 - static_cast<std::size_t>(d)];
+  pool_->ParallelParts(blocks / run, flops * static_cast<double>(blocks) * kNanosecondsOfFlop,
                        [&](int64_t begin, int64_t end, int worker) {
-                         for (int64_t b = begin; b < end; ++b) {
+                         for (int64_t b = begin * run; b < end * run; ++b) {
                            Result<> done = limit_->Check();
                            if (done) done = RunBlock(group, b, blocks_.data() + worker * block_size_);
                            if (done) continue;

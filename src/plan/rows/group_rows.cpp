@@ -6,89 +6,18 @@
 #include "base/checked_math.h"
 #include "plan/module_planner.h"
 #include "plan/rows/attention.h"
-#include "plan/rows/row_group.h"
+#include "plan/rows/row_growth.h"
+#include "plan/rows/row_sums.h"
 #include "plan/step_runner.h"
 
 namespace krafla::plan {
 namespace {
 
-constexpr std::size_t kMostSteps = 32;  // from the first launch of a group to its last one
-
-}  // namespace
-
-namespace {
-
-const LaunchStep* LaunchAt(const StepList& list, std::size_t step) {
-  return step < list.steps.size() ? std::get_if<LaunchStep>(&list.steps[step]) : nullptr;
-}
-
-// The arguments in whose memory results lie that a launch writes: others may know that memory by another name.
-std::vector<int> DonatedTo(const ProgramPlan& plan, const LaunchStep& launch) {
-  std::vector<int> out;
-  const std::vector<Binding>& bindings = plan.kernels[static_cast<std::size_t>(launch.kernel)].bindings;
-  for (std::size_t b = 0; b < bindings.size(); ++b) {
-    const Allocation& a = plan.allocations[static_cast<std::size_t>(launch.bindings[b].allocation)];
-    if (!bindings[b].written || a.kind != Allocation::Kind::kResult) continue;
-    if (const int argument = plan.result_aliases[static_cast<std::size_t>(a.number)]; argument >= 0)
-      out.push_back(argument);
-  }
-  return out;
-}
-
-// Whether a launch that does not join may run before all of the chain, as the update of a cache does that stands
-// between the scores and the product with the values.
-bool MayRunBefore(const ProgramPlan& plan, const RowChain& chain, const LaunchStep& launch, const KernelPlan& kernel) {
-  if (!chain.IsIndependent(launch, kernel)) return false;
-  const std::vector<int> donated = DonatedTo(plan, launch);
-  const auto is_donated = [&](const Slice& s) {
-    const Allocation& a = plan.allocations[static_cast<std::size_t>(s.allocation)];
-    return a.kind == Allocation::Kind::kArgument && std::ranges::find(donated, a.number) != donated.end();
-  };
-  return donated.empty() || std::ranges::none_of(chain.members(), [&](const RowChain::Member& m) {
-           return std::ranges::any_of(m.launch.bindings, is_donated);
-         });
-}
-
-// The longest chain from a launch on.
-RowGroup GrowGroup(const ProgramPlan& plan, const StepList& list, std::size_t first, std::size_t most = kMostSteps) {
-  const LaunchStep& launch = *LaunchAt(list, first);
-  const auto kernel_of = [&](const LaunchStep& l) -> const KernelPlan& {
-    return plan.kernels[static_cast<std::size_t>(l.kernel)];
-  };
-  RowGroup out{RowChain(first, launch, kernel_of(launch)), {}, first, {}, 0, 0, {}, nullptr, Ungrouped::kGrouped};
-  std::vector<std::size_t> between;
-  for (std::size_t s = first + 1; s < list.steps.size() && s - first < kMostSteps && out.chain.members().size() < most;
-       ++s) {
-    const LaunchStep* next = LaunchAt(list, s);
-    const auto refuse = [&](Ungrouped why) {
-      out.why_not_next = why;
-      if (next != nullptr) out.next = next->instruction;
-    };
-    if (next == nullptr) {
-      refuse(Ungrouped::kBetween);
-      break;
-    }
-    const KernelPlan& kernel = kernel_of(*next);
-    if (MayRunBefore(plan, out.chain, *next, kernel)) {
-      between.push_back(s);
-      continue;
-    }
-    if (!DonatedTo(plan, *next).empty()) {
-      refuse(Ungrouped::kMemory);
-      break;
-    }
-    // What stands between runs before: nothing that it needs may be the group's, and nothing that the group has so far
-    // may depend on the order.
-    const Ungrouped why = out.chain.Join(s, *next, kernel);
-    if (why != Ungrouped::kGrouped) {
-      refuse(why);
-      break;
-    }
-    out.before.insert(out.before.end(), between.begin(), between.end());
-    between.clear();
-    out.last = s;
-  }
-  return out;
+// Whether blocks of a group are smaller than all of it, and large enough for its products.
+bool FallsIntoBlocks(const RowGroup& group, const RowGroupOptions& options) {
+  if (group.chain.members().size() < 2) return false;
+  const RowBlocks blocks = ChooseBlocks(group.chain, group.row_bytes, options);
+  return blocks.rows < group.chain.rows() && IsSharedEnough(group.chain, blocks, group.row_bytes, options);
 }
 
 }  // namespace
@@ -99,7 +28,7 @@ void ModulePlanner::FindShrunk(const Scope& scope, const std::set<int>& kept, Ro
     const Allocation& a = plan_.allocations[static_cast<std::size_t>(allocation)];
     const auto& [first, last] = touched_[static_cast<std::size_t>(allocation)];
     if (value.width == 0 || a.kind != Allocation::Kind::kArena || kept.contains(allocation)) continue;
-    if (first < begin || last > end) continue;
+    if (first < begin || last > end || group.needed_behind.contains(allocation)) continue;
     // Only members touch it: what stands between them does not.
     if (first == last) continue;
     const RowChain::Member& maker = group.chain.members()[value.maker];
@@ -127,8 +56,9 @@ bool ModulePlanner::MayStart(const StepList& steps, std::size_t step) const {
 }
 
 RowGroup ModulePlanner::GroupFrom(const Scope& scope, const std::set<int>& kept, const StepList& steps,
-                                  std::size_t step) const {
-  RowGroup out = GrowGroup(plan_, steps, step);
+                                  std::size_t step, bool is_wide) const {
+  RowGroup out =
+      GrowGroup(plan_, steps, step, {.is_wide = is_wide, .takes = [&](std::size_t s) { return MayStart(steps, s); }});
   if (out.chain.members().size() > 1) FindShrunk(scope, kept, out);
   return out;
 }
@@ -150,18 +80,37 @@ void ModulePlanner::GroupRows(const Scope& scope, std::span<const Slice> argumen
       out.steps.push_back(std::move(steps.steps[s++]));
       continue;
     }
-    RowGroup group = GroupFrom(scope, kept, steps, s);
-    // A launch is left out where the chain behind it saves more without it.
-    const auto saves_more = [&](const RowChain::Member& m) {
-      return m.step != s && MayStart(steps, m.step) && GroupFrom(scope, kept, steps, m.step).saved > group.saved;
-    };
-    if (std::ranges::any_of(group.chain.members(), saves_more) || !MakeRowGroup(scope, group, steps, out)) {
-      out.steps.push_back(std::move(steps.steps[s++]));
-      continue;
-    }
-    s = group.last + 1;
+    const std::optional<std::size_t> last = MakeRowGroupFrom(scope, kept, steps, s, out);
+    if (last) s = *last + 1;
+    else out.steps.push_back(std::move(steps.steps[s++]));
   }
   steps = std::move(out);
+}
+
+std::optional<std::size_t> ModulePlanner::MakeRowGroupFrom(const Scope& scope, const std::set<int>& kept,
+                                                           StepList& steps, std::size_t step, StepList& out) {
+  const auto has_sums = [](const RowGroup& g) {
+    return std::ranges::any_of(g.chain.members(), &RowChainMember::is_sum);
+  };
+  // What a group would save that begins with the step.
+  const auto saved_from = [&](std::size_t s) {
+    for (const bool is_wide : {true, false}) {
+      const RowGroup group = GroupFrom(scope, kept, steps, s, is_wide);
+      if (is_wide == has_sums(group) && FallsIntoBlocks(group, options_.row_groups)) return group.saved;
+    }
+    return int64_t{0};
+  };
+  for (const bool is_wide : {true, false}) {
+    RowGroup group = GroupFrom(scope, kept, steps, step, is_wide);
+    if (is_wide && !has_sums(group)) continue;
+    // A launch is left out where the chain behind it saves more without it.
+    const auto saves_more = [&](const RowChain::Member& m) {
+      return m.step != step && MayStart(steps, m.step) && saved_from(m.step) > group.saved;
+    };
+    if (std::ranges::any_of(group.chain.members(), saves_more)) continue;
+    if (MakeRowGroup(scope, group, steps, out)) return group.last;
+  }
+  return std::nullopt;
 }
 
 std::optional<std::size_t> ModulePlanner::MakeAttention(const Scope& scope, const std::set<int>& kept, StepList& steps,
@@ -173,7 +122,7 @@ std::optional<std::size_t> ModulePlanner::MakeAttention(const Scope& scope, cons
     return plan_.kernels[static_cast<std::size_t>(l.kernel)].body;
   };
   if (!std::holds_alternative<DotKernel>(body_of(*launch))) return std::nullopt;
-  RowGroup group = GrowGroup(plan_, steps, step, 3);
+  RowGroup group = GrowGroup(plan_, steps, step, {.most = 3});
   if (group.chain.members().size() < 3) return std::nullopt;
   FindShrunk(scope, kept, group);
   const auto members = std::span(group.chain.members()).first(3);
@@ -220,42 +169,53 @@ bool ModulePlanner::MakeRowGroup(const Scope& scope, RowGroup& group, StepList& 
   };
   if (group.saved < options.least_saved) {
     // Worth a word where a large array was to be read.
-    const RowChain::Member& last = group.chain.members().back();
+    const LaunchStep& last = group.chain.members().back().launch;
+    const std::vector<Binding>& bindings = plan_.kernels[static_cast<std::size_t>(last.kernel)].bindings;
     int64_t written = 0;
-    for (std::size_t b = 0; b < last.launch.bindings.size(); ++b)
-      if (plan_.kernels[static_cast<std::size_t>(last.launch.kernel)].bindings[b].written)
-        written += last.launch.bindings[b].size;
+    for (std::size_t b = 0; b < bindings.size(); ++b)
+      if (bindings[b].written) written += last.bindings[b].size;
     if (group.why_not_next == Ungrouped::kGrouped || written < options.least_saved) return false;
     return log(group.chain.members().size() > 1 ? Ungrouped::kSaves : group.why_not_next);
   }
   const RowBlocks blocks = ChooseBlocks(group.chain, group.row_bytes, options);
   logged.saved_bytes = group.saved, logged.block_rows = blocks.rows, logged.rows = group.chain.rows();
-  if (blocks.rows >= group.chain.rows() || blocks.digit >= RowGroupStep::kMostDims) return log(Ungrouped::kSaves);
+  const RowSumParts sum_parts = ChooseParts(group.chain, blocks, group.saved);
+  RowSumMembers sums = PartSums(group.chain.members(), sum_parts);
+  if (blocks.rows >= group.chain.rows() || sum_parts.blocks.digit >= RowGroupStep::kMostDims)
+    return log(Ungrouped::kSaves);
   if (!IsSharedEnough(group.chain, blocks, group.row_bytes, options)) return log(Ungrouped::kShared);
-  const int64_t extent = group.chain.Digits()[blocks.digit], rest = extent % blocks.part;
+  if (sums.bytes() > group.saved / RowSumMembers::kShareOfSaved) return log(Ungrouped::kSums);
+  const Dims& digits = sum_parts.digits;
+  const int64_t extent = digits[sum_parts.blocks.digit], rest = extent % blocks.part;
   std::vector<BlockKernels> parts;
   for (const auto& [first, count, part] :
        {std::tuple{int64_t{0}, extent - rest, blocks.part}, {extent - rest, rest, rest}}) {
     if (count == 0) continue;
-    std::optional<BlockKernels> made =
-        TakeBlocks(group.chain.members(), group.chain.Digits(), blocks.digit, first, count, part);
+    std::optional<BlockKernels> made = TakeBlocks(sums.members, digits, sum_parts.blocks.digit, first, count, part);
     if (!made) return log(Ungrouped::kIndices);
-    if (!IsAligned(group, *made)) return log(Ungrouped::kAligned);
+    if (!IsAligned(group, sums.members, *made)) return log(Ungrouped::kAligned);
     parts.push_back(std::move(*made));
   }
   for (std::size_t s : group.before) out.steps.push_back(std::move(steps.steps[s]));
   const std::map<int, Slice> places = PlaceBlocks(group, blocks);
   StepList whole;
-  for (BlockKernels& part : parts)
-    whole.steps.push_back(RowGroupOf(group, group.chain.members(), std::move(part), places, {}, &part == parts.data()));
-  if (!AddBounded(scope, group, blocks, places, whole, out))
+  PlaceSums(scope, group, sums, out);
+  for (BlockKernels& part : parts) {
+    RowGroupStep step = RowGroupOf(group, sums.members, std::move(part), places, {}, &part == parts.data());
+    if (sums.bytes() > 0) step.in_order = static_cast<int>(step.grid.size() - sum_parts.apart);
+    whole.steps.emplace_back(std::move(step));
+  }
+  if (sums.bytes() > 0 || !AddBounded(scope, group, blocks, places, whole, out))
     for (Step& step : whole.steps) out.steps.push_back(std::move(step));
+  FinishSumsOf(group, sums, out);
+  for (std::size_t s : group.behind) out.steps.push_back(std::move(steps.steps[s]));
   EndRowGroup(scope, group);
   logged.bounds = group.bounds;
   return log(Ungrouped::kGrouped);
 }
 
-bool ModulePlanner::IsAligned(const RowGroup& group, const BlockKernels& part) const {
+bool ModulePlanner::IsAligned(const RowGroup& group, std::span<const RowChainMember> launches,
+                              const BlockKernels& part) const {
   const auto lies_well = [&](int64_t elements, int64_t element_bytes) {
     return elements * element_bytes % options_.row_groups.alignment == 0;
   };
@@ -265,8 +225,7 @@ bool ModulePlanner::IsAligned(const RowGroup& group, const BlockKernels& part) c
       const BlockKernel::From& from = block.bindings[b];
       if (from.binding < 0) continue;
       const int64_t element = StorageBytes(block.kernel.bindings[b].storage);
-      const int allocation =
-          group.chain.members()[m].launch.bindings[static_cast<std::size_t>(from.binding)].allocation;
+      const int allocation = launches[m].launch.bindings[static_cast<std::size_t>(from.binding)].allocation;
       if (group.shrunk.contains(allocation)) {
         const int64_t width = group.chain.values().at(allocation).width;
         if (!lies_well(from.first - part.first_row * width, element)) return false;
@@ -278,6 +237,45 @@ bool ModulePlanner::IsAligned(const RowGroup& group, const BlockKernels& part) c
     }
   }
   return true;
+}
+
+// The sums of all members are one array, of zeros where the group begins.
+void ModulePlanner::PlaceSums(const Scope& scope, const RowGroup& group, RowSumMembers& sums, StepList& out) {
+  if (sums.bytes() == 0) return;
+  const Slice all = NewTemporary(sums.bytes());
+  touched_[static_cast<std::size_t>(all.allocation)] = {scope.launched.at(group.chain.members().front().step),
+                                                        scope.launched.at(group.last)};
+  int64_t offset = 0;
+  const Instruction* instruction = nullptr;
+  for (RowChainMember& m : sums.members) {
+    if (!m.is_sum) continue;
+    const int64_t size = m.kernel.bindings.back().byte_size();
+    m.launch.bindings.back() = {all.allocation, offset, size};
+    offset += RoundUp(size, kArenaAlignment);
+    instruction = m.launch.instruction;
+  }
+  LaunchStep zeros;
+  zeros.instruction = instruction;
+  zeros.bindings = {all};
+  zeros.kernel = KernelNumber(ZeroSums(all.size / int64_t{sizeof(float)}));
+  out.steps.emplace_back(std::move(zeros));
+}
+
+// Behind the group: what its products do with their sums.
+void ModulePlanner::FinishSumsOf(const RowGroup& group, const RowSumMembers& sums, StepList& out) {
+  for (std::size_t m = 0; m < sums.members.size(); ++m) {
+    if (!sums.members[m].is_sum) continue;
+    const LaunchStep& whole = group.chain.members()[m].launch;
+    std::vector<int> bindings;
+    KernelPlan kernel = FinishSums(plan_.kernels[static_cast<std::size_t>(whole.kernel)], sums.parts[m], bindings);
+    LaunchStep launch;
+    launch.instruction = whole.instruction;
+    for (int b : bindings)
+      launch.bindings.push_back(b < 0 ? sums.members[m].launch.bindings.back()
+                                      : whole.bindings[static_cast<std::size_t>(b)]);
+    launch.kernel = KernelNumber(std::move(kernel));
+    out.steps.emplace_back(std::move(launch));
+  }
 }
 
 // Where the arrays of a block lie in its memory, behind the block's place in the grid.

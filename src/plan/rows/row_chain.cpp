@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <set>
 
+#include "plan/rows/row_sums.h"
+
 namespace krafla::plan {
 namespace {
 
@@ -90,7 +92,7 @@ bool IsDivisorChain(const std::vector<int64_t>& cuts) {
 }
 
 RowChain::Member MemberOf(std::size_t step, const LaunchStep& launch, const KernelPlan& kernel) {
-  RowChain::Member out{step, launch, WithOwnDims(kernel), {}, {}};
+  RowChain::Member out{step, launch, WithOwnDims(kernel), {}, {}, false};
   out.accesses = AccessesOf(out.kernel);
   return out;
 }
@@ -199,16 +201,87 @@ bool RowChain::IsIndependent(const LaunchStep& launch, const KernelPlan& kernel)
   return true;
 }
 
-Ungrouped RowChain::Join(std::size_t step, const LaunchStep& launch, const KernelPlan& kernel) {
-  if (!FreeDims(kernel)) return Ungrouped::kFamily;
-  if (ReadsOwnResult(kernel, launch)) return Ungrouped::kMemory;
-  for (const Member& m : members_)
-    for (const Slice& s : m.launch.bindings)
-      if (IsWritten(kernel, launch, s.allocation)) return Ungrouped::kMemory;
-  std::map<int, int64_t> widths;  // of what it reads
+bool RowChain::OverwritesMembers(const LaunchStep& launch, const KernelPlan& kernel) const {
+  return std::ranges::any_of(members_, [&](const Member& m) {
+    return std::ranges::any_of(m.launch.bindings,
+                               [&](const Slice& s) { return IsWritten(kernel, launch, s.allocation); });
+  });
+}
+
+std::map<int, int64_t> RowChain::WidthsRead(const LaunchStep& launch, const KernelPlan& kernel) const {
+  std::map<int, int64_t> out;
   for (std::size_t b = 0; b < kernel.bindings.size(); ++b)
     if (const auto value = values_.find(launch.bindings[b].allocation); value != values_.end())
-      widths[value->first] = value->second.width;
+      out[value->first] = value->second.width;
+  return out;
+}
+
+std::optional<std::vector<int64_t>> RowChain::CutsWith(const Member& member) const {
+  std::vector<int64_t> cuts = cuts_;
+  AddCuts(member, cuts);
+  if (!IsDivisorChain(cuts)) return std::nullopt;
+  return cuts;
+}
+
+Ungrouped RowChain::JoinSum(std::size_t step, const LaunchStep& launch, const KernelPlan& kernel) {
+  if (ReadsOwnResult(kernel, launch) || OverwritesMembers(launch, kernel)) return Ungrouped::kMemory;
+  const std::map<int, int64_t> widths = WidthsRead(launch, kernel);
+  if (rows_ == 0 || widths.empty()) return Ungrouped::kRows;
+  for (const auto& [allocation, width] : widths)
+    if (width == 0) return Ungrouped::kRows;
+  const auto is_written = [](const Binding& b) { return b.written; };
+  const auto written = std::ranges::find_if(kernel.bindings, is_written);
+  std::optional<KernelPlan> sum = SumOverRows(WithOwnDims(kernel));
+  if (!sum || written == kernel.bindings.end()) return Ungrouped::kRows;
+  LaunchStep with_sums = launch;
+  with_sums.bindings.push_back(launch.bindings[static_cast<std::size_t>(written - kernel.bindings.begin())]);
+  Member member = MemberOf(step, with_sums, *sum);
+  member.is_sum = true;
+  if (!Fits(member, widths, rows_)) return Ungrouped::kRows;
+  std::optional<std::vector<int64_t>> cuts = CutsWith(member);
+  if (!cuts) return Ungrouped::kRows;
+  for (std::size_t b = 0; b < kernel.bindings.size(); ++b)
+    if (kernel.bindings[b].written) values_[launch.bindings[b].allocation] = {0, members_.size()};
+  members_.push_back(std::move(member));
+  cuts_ = std::move(*cuts);
+  return Ungrouped::kGrouped;
+}
+
+bool RowChain::Adopt(std::size_t step, const LaunchStep& launch, const KernelPlan& kernel) {
+  if (!FreeDims(kernel) || ReadsOwnResult(kernel, launch)) return false;
+  if (std::ranges::any_of(launch.bindings, [&](const Slice& s) { return values_.contains(s.allocation); }))
+    return false;
+  const Member& reader = members_.back();
+  const Dims free = *FreeDims(reader.kernel);
+  std::map<int, int64_t> widths;
+  for (const RowAccess& a : reader.accesses) {
+    const Slice& slice = reader.launch.bindings[ChainAt(a.binding)];
+    if (!IsWritten(kernel, launch, slice.allocation)) continue;
+    int64_t& width = widths[slice.allocation];
+    for (std::size_t d = 0; d < free.size(); ++d)
+      if (reader.units[d] == 1 && free[d] > 1 && a.strides[d] && width == 0) width = *a.strides[d];
+    const Rows found = width > 0 ? RowsOf(a, free, width) : Rows{};
+    if (!found.fits || found.units != reader.units || slice.offset != 0) return false;
+  }
+  for (std::size_t b = 0; b < kernel.bindings.size(); ++b)
+    if (kernel.bindings[b].written && !widths.contains(launch.bindings[b].allocation)) return false;
+  Member member = MemberOf(step, launch, kernel);
+  if (!Fits(member, widths, rows_)) return false;
+  std::optional<std::vector<int64_t>> cuts = CutsWith(member);
+  if (!cuts) return false;
+  const std::size_t place = members_.size() - 1;
+  for (auto& [allocation, value] : values_)
+    if (value.maker >= place) ++value.maker;
+  for (const auto& [allocation, width] : widths) values_[allocation] = {width, place};
+  members_.insert(members_.end() - 1, std::move(member));
+  cuts_ = std::move(*cuts);
+  return true;
+}
+
+Ungrouped RowChain::Join(std::size_t step, const LaunchStep& launch, const KernelPlan& kernel) {
+  if (!FreeDims(kernel)) return Ungrouped::kFamily;
+  if (ReadsOwnResult(kernel, launch) || OverwritesMembers(launch, kernel)) return Ungrouped::kMemory;
+  const std::map<int, int64_t> widths = WidthsRead(launch, kernel);
   if (widths.empty()) return Ungrouped::kRows;
   Trial trial{MemberOf(step, launch, kernel), {}};
   Trial first{members_.front(), {}};

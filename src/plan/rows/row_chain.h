@@ -21,6 +21,9 @@ struct RowChainMember {
   KernelPlan kernel;
   std::vector<int64_t> units;  // by free dimension: rows that it goes on by; 0: it does not choose among rows
   std::vector<RowAccess> accesses;
+  // It sums over the rows (row_sums.h): the kernel has one more binding, the sums, for which the one stands meanwhile
+  // that the launch writes.
+  bool is_sum = false;
 };
 
 class RowChain {
@@ -35,6 +38,11 @@ class RowChain {
   RowChain(std::size_t step, const LaunchStep& launch, const KernelPlan& kernel);
   // Takes one more launch, or says why not, and is as it was.
   Ungrouped Join(std::size_t step, const LaunchStep& launch, const KernelPlan& kernel);
+  // The same for a launch that sums over the rows of what members write.
+  Ungrouped JoinSum(std::size_t step, const LaunchStep& launch, const KernelPlan& kernel);
+  // Takes a launch that needs nothing of the group's as the member before the last one, which reads what it writes row
+  // by row; false: it does not, and the chain is as it was.
+  bool Adopt(std::size_t step, const LaunchStep& launch, const KernelPlan& kernel);
   // Whether a launch that does not join may run before all of the group: it needs nothing of the group's, and the group
   // nothing that it overwrites.
   bool IsIndependent(const LaunchStep& launch, const KernelPlan& kernel) const;
@@ -50,6 +58,11 @@ class RowChain {
  private:
   struct Trial;
   bool Fits(Member& member, const std::map<int, int64_t>& widths, int64_t rows) const;
+  bool OverwritesMembers(const LaunchStep& launch, const KernelPlan& kernel) const;
+  // The widths of the group's arrays that the launch reads.
+  std::map<int, int64_t> WidthsRead(const LaunchStep& launch, const KernelPlan& kernel) const;
+  // The cuts with those of a member; nothing: they do not divide each other.
+  std::optional<std::vector<int64_t>> CutsWith(const Member& member) const;
   void FindWritten(Trial& trial, std::size_t maker) const;
 
   std::vector<Member> members_;

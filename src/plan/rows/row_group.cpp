@@ -3,8 +3,13 @@
 
 #include <algorithm>
 
+#include "plan/rows/row_sums.h"
+
 namespace krafla::plan {
 namespace {
+
+// How much larger blocks are that add to sums, as long as they are no larger than this.
+constexpr int64_t kSumBlocks = 4, kMostSumBlock = int64_t{8} << 20;
 
 std::size_t GroupAt(int64_t i) { return static_cast<std::size_t>(i); }
 
@@ -38,9 +43,13 @@ RowBlocks ChooseBlocks(const RowChain& chain, int64_t row_bytes, const RowGroupO
   const Dims digits = chain.Digits();
   const bool has_dot = std::ranges::any_of(
       chain.members(), [](const auto& m) { return std::holds_alternative<DotKernel>(m.kernel.body); });
-  const int64_t wanted =
-      std::max({options.block_bytes / std::max<int64_t>(row_bytes, 1), has_dot ? options.few_rows : 1,
-                chain.rows() / std::max<int64_t>(options.most_blocks, 1)});
+  // Each block reads and writes all sums that it adds to, so that there should be fewer of them.
+  const bool has_sums = std::ranges::any_of(chain.members(), &RowChainMember::is_sum);
+  const int64_t bytes = has_sums
+                            ? std::max(options.block_bytes, std::min(kSumBlocks * options.block_bytes, kMostSumBlock))
+                            : options.block_bytes;
+  const int64_t wanted = std::max({bytes / std::max<int64_t>(row_bytes, 1), has_dot ? options.few_rows : 1,
+                                   chain.rows() / std::max<int64_t>(options.most_blocks, 1)});
   RowBlocks out{digits.size() - 1, 1, 1};
   while (out.digit > 0 && out.rows * digits[out.digit] <= wanted) out.rows *= digits[out.digit--];
   const int64_t extent = digits[out.digit];
@@ -67,6 +76,7 @@ bool IsSharedEnough(const RowChain& chain, const RowBlocks& blocks, int64_t row_
     const auto* dot = std::get_if<DotKernel>(&m.kernel.body);
     if (dot == nullptr) continue;
     const DigitMember member = IntoDigits(m, digits);
+    if (m.is_sum) continue;
     const auto& split = std::get<DotKernel>(member.kernel.body);
     // Rows that share one right operand: in the whole, and in a block.
     int64_t in_all = 1, in_block = 1;
@@ -112,7 +122,7 @@ std::optional<BlockKernels> TakeBlocks(std::span<const RowChain::Member> members
     std::vector<int> grid_of;
     for (int d : member.digits) grid_of.push_back(d <= static_cast<int>(digit) ? d : -1);
     std::optional<BlockKernel> block = TakeBlock(member.kernel, grid_of, out.grid);
-    if (!block) return std::nullopt;
+    if (!block || (m.is_sum && !AddRowsTogether(block->kernel))) return std::nullopt;
     out.kernels.push_back(std::move(*block));
   }
   return out;

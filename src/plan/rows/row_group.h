@@ -11,12 +11,13 @@
 
 namespace krafla::plan {
 
-// A chain with the launches that run before it though they stood between its own.
+// A chain with the launches that stood between its own.
 struct RowGroup {
   RowChain chain;
-  std::vector<std::size_t> before;  // steps, rising
-  std::size_t last = 0;             // the last member's step
-  std::set<int> shrunk;             // arrays that shrink to a block
+  std::vector<std::size_t> before, behind;  // steps, rising: that run before it and behind it
+  std::set<int> needed_behind;              // allocations that the latter touch
+  std::size_t last = 0;                     // the last member's step
+  std::set<int> shrunk;                     // arrays that shrink to a block
   int64_t row_bytes = 0, saved = 0;
   std::vector<int64_t> bounds;        // as in LoggedRowGroup
   const Instruction* next = nullptr;  // as in LoggedRowGroup
