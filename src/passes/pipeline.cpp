@@ -53,6 +53,7 @@ constexpr std::array kPasses = {
     PassInfo{"packed_state", "lets loops pass packed arrays on as they are", PackedState},
     PassInfo{"piece_reducer", "turns reductions along a stack of few arrays into combinations of the arrays",
              PieceReducer},
+    PassInfo{"product_recomputer", "computes large products of small operands again for gradients", ProductRecomputer},
     PassInfo{"ragged_dot_expander", "expands ragged-dot to dots and masks", RaggedDotExpander},
     PassInfo{"ragged_dot_recognizer", "turns dots of rows that are zero outside their group into ragged-dots",
              RaggedDotRecognizer},
@@ -62,6 +63,7 @@ constexpr std::array kPasses = {
     PassInfo{"scan_recognizer", "turns cumulative reduce-windows into scans", ScanRecognizer},
     PassInfo{"scanned_state", "updates rows that a loop takes and puts one a turn where they lie", ScannedState},
     PassInfo{"scatter_simplifier", "turns scatters of one window into updates of a slice", ScatterSimplifier},
+    PassInfo{"score_order", "gives scores and their gradients one order of dimensions", ScoreOrder},
     PassInfo{"select_and_scatter_expander", "expands select-and-scatter to a reduce-window and a scatter",
              SelectAndScatterExpander},
     PassInfo{"small_dot_expander", "multiplies element by element what a dot does not contract, or in many batches",
@@ -150,6 +152,8 @@ constexpr auto kLast = std::to_array<std::string_view>({
     // Knows which dimensions lie side by side; cumulative windows are scans.
     "window_merger",
     "interleaved_reduction_expander",
+    // What is left of its transposes meets and merges below.
+    "score_order",
     "constant_folding",
     "movement_simplifier",
     // After the state of loops is as small as it gets, as this adds to it.
@@ -170,6 +174,8 @@ constexpr auto kLast = std::to_array<std::string_view>({
     "all_reduce_combiner",
     // Nothing below merges a recomputation with what it recomputes but cse, which runs before.
     "cse",
+    // Adds what is a copy of what is there.
+    "product_recomputer",
     "barrier_remover",
     "tuple_simplifier",
     "movement_simplifier",

@@ -466,6 +466,20 @@ ENTRY e {
         self.assertEqual(out.returncode, 0, out.stderr)
         self.assertIn("reduce.workgroup_row", out.stdout)
 
+    def test_gradients_of_attention(self):
+        gradient = ROOT / "tests/models/attention-gradient-tiny/module.hlo"
+
+        def dots_and_arena(*options):
+            optimized, plan = (krafla("opt", gradient, "--stage", stage, "-d", "cpu", *options).stdout
+                               for stage in ("optimized", "plan"))
+            return optimized.count(" dot("), int(re.search(r"^arena (\d+)", plan, re.M).group(1))
+
+        # Two heads of 2048 x 2048 scores take 32 MB, which are computed twice and never stored.
+        self.assertEqual(dots_and_arena()[0], 7)
+        self.assertLess(dots_and_arena()[1], 1 << 20)
+        # Where blocks of rows do not run one after the other that would be of no use.
+        self.assertEqual(dots_and_arena("--disable", "row-groups")[0], 6)
+
     def test_spirv_for_a_device_that_is_not_here(self):
         profile = ROOT / "tests/profiles/captured/navi31.json"
         # Without a driver too.

@@ -80,6 +80,8 @@ void FusionPlanner::FindReads(std::size_t g) {
   };
   auto push_operands = [&](const Instruction* i) {
     if (auto it = before_.find(i); it != before_.end() && it->second != nullptr) made.push_back(it->second);
+    for (const Instruction* before : i->control_predecessors())
+      if (plan_.kept.contains(before)) made.push_back(before);
     if (class_[Index(i)] == Class::kHero && i->opcode() == Opcode::kDot && hero_kind_[Index(i)] == Kind::kDot) {
       for (const ValueRef& o : DotBases(*i)) stack.push_back(o);
       return;

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products that are far larger than what they are made of, as the scores of attention, and what elementwise
+// instructions make of them.
+#pragma once
+
+#include "passes/rewrite.h"
+
+namespace krafla {
+
+inline bool IsLargeProduct(const Instruction& i, int64_t least_bytes) {
+  // An element is as soon made again as written and read.
+  constexpr int64_t kLeastGrowth = 2, kMostDepth = 256;
+  if (i.opcode() != Opcode::kDot || !IsStatic(i) || !IsFloat(i.shape().element_type())) return false;
+  if (i.shape().byte_size() < least_bytes) return false;
+  int64_t operands = 0, depth = 1;
+  for (const Instruction* o : i.operands()) operands += o->shape().element_count();
+  if (operands > i.shape().element_count() / kLeastGrowth) return false;
+  for (int64_t d : i.attr<DotAttributes>().lhs_contracting) depth *= i.operand(0)->shape().dim(d);
+  return depth <= kMostDepth;
+}
+
+// Whether each element of the result is made of one element of an operand of the same dimensions, or of the same in
+// another order.
+inline bool KeepsElements(const Instruction& i) {
+  return i.shape().IsArray() && IsStatic(i) &&
+         (IsElementwise(i.opcode()) || IsOneOf(i.opcode(), {Opcode::kTranspose, Opcode::kCopy}));
+}
+
+}  // namespace krafla
