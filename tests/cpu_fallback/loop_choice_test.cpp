@@ -52,6 +52,23 @@ bool IsChoice(const plan::ElementProgram& program) {
   return choice && *choice != nullptr;
 }
 
+// What an index decides the loop is cut by.
+TEST(LoopChoice, NotByIndices) {
+  const int64_t dims[] = {300, 46};
+  ProgramBuilder b(dims);
+  auto& s = b.space();
+  const int in = b.AddBuffer(ElementType::kF32, 300 * 45, false), out = b.AddBuffer(ElementType::kF32, 300 * 46, true);
+  const NodeId inside = b.Compare(ComparisonDirection::kLt, b.Index(s.Iter(1)), b.ConstantInt(ElementType::kS32, 45));
+  const NodeId x = b.Load(in, ElementType::kF32, s.Add(s.Mul(s.Iter(0), 45), s.Iter(1)), inside);
+  b.AddStore({.buffer = out,
+              .index = RowMajor(b),
+              .node = b.Select(inside, x, b.Load(in, ElementType::kF32, s.Iter(0))),
+              .storage = ElementType::kF32});
+  const plan::ElementProgram program = std::move(b).Finish();
+  EXPECT_FALSE(IsChoice(program));
+  CheckLoop(program, "a column more");
+}
+
 TEST(LoopChoice, FlipsByACoinOrByOneForEachPlane) {
   for (ElementType type : {ElementType::kF32, ElementType::kU8, ElementType::kF64})
     for (bool of_each_plane : {false, true})

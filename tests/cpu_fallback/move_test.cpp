@@ -12,7 +12,7 @@ namespace krafla {
 namespace {
 
 TEST(Move, TilesOfEveryStride) {
-  constexpr int64_t kSides[] = {1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 33, 70};
+  constexpr int64_t kSides[] = {1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 33, 70, 101};
   for (int width : {1, 2, 4, 8}) {
     for (int64_t rows : kSides) {
       for (int64_t columns : kSides) {

@@ -88,7 +88,7 @@ TEST(Pieces, InterleavedArraysComeApart) {
         EXPECT_GE(pieces.size(), 2u);
         int64_t points = 0;
         for (const ElementProgram& p : pieces) {
-          points += Product(p.space.dims());
+          points += Product(p.space.dims()) * static_cast<int64_t>(p.stores.size());
           EXPECT_EQ(MasksIn(p), 0) << p.ToString();
           for (IndexId id : plan::UsedExprs(p))
             for (const plan::IndexTerm& t : p.space.expr(id).terms)

@@ -5,12 +5,15 @@
 #include <memory>
 
 #include "cpu_fallback/executor/block_program.h"
+#include "cpu_fallback/executor/byte_table.h"
 #include "cpu_fallback/executor/cpu_kernel.h"
 #include "cpu_fallback/executor/iteration.h"
 #include "cpu_fallback/executor/loop_choice.h"
 #include "cpu_fallback/executor/row_gather.h"
 #include "cpu_fallback/executor/shuffled_blocks.h"
 #include "cpu_fallback/executor/strided_copy.h"
+#include "cpu_fallback/executor/tile_order.h"
+#include "cpu_fallback/executor/transposed_lines.h"
 
 namespace krafla::cpu {
 
@@ -66,11 +69,17 @@ class LoopRunner {
                        std::byte* memory);
 
   // Whether nothing of it is done by other means than programs.
-  bool IsPieces() const { return choice_ == nullptr && rows_.empty() && copies_.empty() && shuffles_.empty(); }
+  bool IsPieces() const {
+    return choice_ == nullptr && rows_.empty() && tables_.empty() && lines_.empty() && copies_.empty() &&
+           shuffles_.empty();
+  }
 
   std::shared_ptr<const LoopChoice> choice_;  // null: it is what is below
   std::vector<Piece> pieces_;
+  std::vector<TileRun> order_;            // of the pieces' tiles; empty: one piece after the other
   std::vector<RowGather> rows_;           // parts that are copies of rows
+  std::vector<ByteTable> tables_;         // parts that find elements by bytes
+  std::vector<TransposedLines> lines_;    // transposes of several dimensions
   std::vector<StridedCopy> copies_;       // and of short ones at even distances
   std::vector<ShuffledBlocks> shuffles_;  // elements in another order
   int64_t frame_bytes_ = 0;

@@ -31,6 +31,20 @@ constexpr int64_t kMostPlanes = 1024;
 constexpr int kMostDepth = 2;
 constexpr std::size_t kMostBuffers = 200;
 
+// Whether a pred is made of elements. Those that are made of indices alone the loop is cut by (pieces.h), which leaves
+// nothing to choose.
+bool ReadsElements(const ElementProgram& program, NodeId pred) {
+  std::vector<bool> needed(At(pred) + 1, false);
+  needed[At(pred)] = true;
+  for (std::size_t i = needed.size(); i-- > 0;) {
+    if (!needed[i]) continue;
+    if (program.nodes[i].op == NodeOp::kLoad) return true;
+    for (NodeId o : program.nodes[i].operands)
+      if (o != kNoNode) needed[At(o)] = true;
+  }
+  return false;
+}
+
 // The dimension along which the pred differs; -1: none. Nothing: there are several.
 std::optional<int> PlaneDimOf(const ElementProgram& program, NodeId pred) {
   const uint64_t depends = program.nodes[At(pred)].depends;
@@ -100,6 +114,7 @@ Result<std::unique_ptr<LoopChoice>> LoopChoice::Make(const ElementProgram& progr
     const NodeId pred = n.operands[0];
     if (program.nodes[At(pred)].op == NodeOp::kConstant || std::ranges::find(tried, pred) != tried.end()) continue;
     tried.push_back(pred);
+    if (!ReadsElements(program, pred)) continue;
     const std::optional<int> dim = PlaneDimOf(program, pred);
     if (!dim) continue;
     const int64_t planes = *dim < 0 ? 1 : program.space.dims()[At(*dim)];

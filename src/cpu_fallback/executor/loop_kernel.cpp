@@ -7,7 +7,9 @@
 #include "cpu_fallback/executor/kernel_families.h"
 #include "cpu_fallback/executor/pieces.h"
 #include "cpu_fallback/executor/routine_block.h"
+#include "cpu_fallback/executor/tile_order.h"
 #include "cpu_fallback/executor/unrolled_program.h"
+#include "cpu_fallback/executor/wide_moves.h"
 #include "cpu_fallback/native/native_code.h"
 
 namespace krafla::cpu {
@@ -52,8 +54,9 @@ constexpr int64_t kMovedBytes = 64 * 1024;
 // Moves of fewer tiles, or of fewer tiles' elements, stay as they are: those of one tile can be a loop's instruction.
 constexpr int64_t kFewTiles = 4;
 
-// What one way of a choice moves in another order at least: it is no loop's instruction.
-constexpr int64_t kLeastOfWay = 512;
+// What is moved in another order, or by rows, at least: of a loop's turn, of which less may be an instruction, and
+// elsewhere.
+constexpr int64_t kLeastOfTurn = 8192, kLeastOnce = 512;
 
 // Whether the program stores one value everywhere.
 bool Fills(const ElementProgram& program) {
@@ -73,7 +76,16 @@ bool MovesAlong(const ElementProgram& program, int column_dim) {
   return std::ranges::all_of(program.nodes, is_move) && std::ranges::all_of(program.stores, goes_along);
 }
 
-Result<BlockProgram> CompileTiled(const ElementProgram& program, int64_t runs, TileShape& tile) {
+// band: how far apart a tile may store (tile_order.h).
+Result<BlockProgram> CompileTiled(const ElementProgram& program, int64_t runs, std::optional<int64_t> band,
+                                  TileShape& tile) {
+  const auto choose = [&](const TileWish& wish) {
+    const TileShape chosen = ChooseTile(program, wish);
+    return band ? WithinBand(program, chosen, *band) : chosen;
+  };
+  const auto add_planes = [&](int64_t most) {
+    if (!band) AddPlanes(program, most, tile);
+  };
   const int64_t elements = SaturatingProduct(program.space.dims());
   const int64_t usual = TileElements(program);
   // Tiles for several threads should be left.
@@ -82,14 +94,14 @@ Result<BlockProgram> CompileTiled(const ElementProgram& program, int64_t runs, T
   if (native::HasNativeCode() && large > usual) {
     // Arrays that native code has of a tile, such as what short rows repeat, stay in the cache of smaller ones.
     for (int64_t most = large; most > usual;) {
-      tile = ChooseTile(program, {.max_elements = most, .few_columns = most / 2});
+      tile = choose({.max_elements = most, .few_columns = most / 2});
       KRAFLA_ASSIGN(BlockProgram native,
                     BlockProgram::Compile(
                         program, {.tile = tile, .memory_is_constant = true, .elements = elements, .runs = runs}));
       if (native.native_count() == 0) break;
       if (native.frame_bytes() <= kNativeRegisters) {
         // A kernel of one tile, which a loop may have as an instruction, has no planes.
-        if (native.TakesPlanes() && TileGrid(program.space.dims(), tile).count() > 1) AddPlanes(program, most, tile);
+        if (native.TakesPlanes() && TileGrid(program.space.dims(), tile).count() > 1) add_planes(most);
         return native;
       }
       if (most < large) break;
@@ -100,22 +112,22 @@ Result<BlockProgram> CompileTiled(const ElementProgram& program, int64_t runs, T
   for (const plan::Store& s : program.stores) widest = std::max<int64_t>(widest, StorageBytes(s.storage));
   const int64_t moved = std::min(elements / 16 / 64 * 64, kMovedBytes / widest);
   if (moved > usual) {
-    tile = ChooseTile(program, {.max_elements = moved, .few_columns = moved / 2});
+    tile = choose({.max_elements = moved, .few_columns = moved / 2});
     if (MovesAlong(program, tile.column_dim)) {
       KRAFLA_ASSIGN(
           BlockProgram move,
           BlockProgram::Compile(
               program, {.tile = tile, .memory_is_constant = true, .elements = elements, .runs = runs, .fills = true}));
-      if (move.TakesPlanes()) AddPlanes(program, moved, tile);
+      if (move.TakesPlanes()) add_planes(moved);
       return move;
     }
   }
-  tile = ChooseTile(program, {.max_elements = usual});
+  tile = choose({.max_elements = usual});
   KRAFLA_ASSIGN(
       BlockProgram block,
       BlockProgram::Compile(program, {.tile = tile, .memory_is_constant = true, .elements = elements, .runs = runs}));
   const bool has_tiles = elements >= kFewTiles * usual || TileGrid(program.space.dims(), tile).count() > kFewTiles;
-  if (block.TakesPlanes() && has_tiles) AddPlanes(program, usual, tile);
+  if (block.TakesPlanes() && has_tiles) add_planes(usual);
   return block;
 }
 
@@ -173,7 +185,14 @@ Result<LoopRunner> LoopRunner::Make(ElementProgram program, int64_t runs, int ch
   KRAFLA_ASSIGN(out.choice_, LoopChoice::Make(program, runs, choices));
   if (out.choice_ != nullptr) return out;
   double time = 0;
-  for (ElementProgram& part : CutIntoPieces(program)) {
+  std::vector<ElementProgram> parts = CutIntoPieces(program);
+  // What all of it is not, a piece may be: a move of whole complex numbers.
+  if (parts.size() > 1)
+    for (ElementProgram& part : parts) part = InPiecesOfMemory(part);
+  const std::optional<int64_t> band = BandOf(parts);
+  TileOrder order;
+  bool is_in_order = band.has_value();
+  for (ElementProgram& part : parts) {
     // A few elements of a loop's turn are lanes of its routine.
     std::optional<RowGather> rows;
     if (runs == 1 || SaturatingProduct(part.space.dims()) > MostRoutineElements()) {
@@ -184,14 +203,24 @@ Result<LoopRunner> LoopRunner::Make(ElementProgram program, int64_t runs, int ch
       out.rows_.push_back(std::move(*rows));
       continue;
     }
+    const int64_t least = runs == 1 || choices > 0 ? kLeastOnce : kLeastOfTurn;
+    if (std::optional<ByteTable> table = ByteTable::Make(part, least)) {
+      out.tables_.push_back(std::move(*table));
+      continue;
+    }
     if (const std::optional<MoveLevels> moves = MoveLevels::Of(part)) {
-      std::vector<ShuffledBlocks> shuffles =
-          ShuffledBlocks::Make(*moves, choices > 0 ? kLeastOfWay : ShuffledBlocks::kLeastBytes);
+      std::vector<ShuffledBlocks> shuffles = ShuffledBlocks::Make(*moves, least);
+      const double time_of_others = shuffles.empty() ? moves->TimeOfTiles() : shuffles.front().time();
+      if (std::optional<TransposedLines> lines = TransposedLines::Make(*moves, least);
+          lines && lines->time() < time_of_others) {
+        out.lines_.push_back(std::move(*lines));
+        continue;
+      }
       if (!shuffles.empty()) {
         std::ranges::move(shuffles, std::back_inserter(out.shuffles_));
         continue;
       }
-      if (std::optional<StridedCopy> copy = StridedCopy::Make(*moves)) {
+      if (std::optional<StridedCopy> copy = StridedCopy::Make(*moves, least)) {
         out.copies_.push_back(std::move(*copy));
         continue;
       }
@@ -199,10 +228,11 @@ Result<LoopRunner> LoopRunner::Make(ElementProgram program, int64_t runs, int ch
     if (std::optional<ElementProgram> over_rows = UnrolledRows(part)) part = std::move(*over_rows);
     Piece piece;
     TileShape tile;
-    KRAFLA_ASSIGN(piece.program, CompileTiled(part, runs, tile));
+    KRAFLA_ASSIGN(piece.program, CompileTiled(part, runs, band, tile));
     piece.grid = TileGrid(part.space.dims(), tile);
     piece.plane_dim = tile.plane_dim;
     if (piece.IsOneTile()) piece.grid.Seek(0, piece.only);
+    is_in_order = is_in_order && order.Add(out.pieces_.size(), part, piece.grid, *band);
     const double speed = piece.program.native_count() > 0 ? 0.3 : 1;
     time += speed * TileTime(part, static_cast<double>(tile.planes * tile.rows * tile.columns)) *
             static_cast<double>(piece.grid.count());
@@ -212,6 +242,7 @@ Result<LoopRunner> LoopRunner::Make(ElementProgram program, int64_t runs, int ch
       piece.source = std::make_shared<const ElementProgram>(std::move(part));
     out.pieces_.push_back(std::move(piece));
   }
+  if (is_in_order) out.order_ = std::move(order).Take();
   // A thread should have work for about 10 us before another one is woken.
   out.grain_ =
       std::max<int64_t>(1, static_cast<int64_t>(10000 * static_cast<double>(out.tiles_) / std::max(time, 1.0)));
@@ -235,6 +266,13 @@ void LoopRunner::Run(std::span<std::byte* const> buffers, ThreadPool& pool, std:
   if (choice_ != nullptr) return choice_->Run(buffers, pool, scratch);
   pool.ParallelFor(tiles_, grain_, [&](int64_t begin, int64_t end, int worker) {
     std::byte* memory = scratch + worker * frame_bytes_;
+    auto run = std::ranges::upper_bound(order_, begin, {}, &TileRun::first);
+    if (run != order_.begin()) --run;
+    for (; run != order_.end() && run->first < end; ++run) {
+      const int64_t skipped = std::max<int64_t>(begin - run->first, 0), most = std::min(end - run->first, run->count);
+      RunTiles(pieces_[run->piece], run->begin + skipped, run->begin + most, buffers, memory);
+    }
+    if (!order_.empty()) return;
     for (const Piece& piece : pieces_) {
       const int64_t count = piece.grid.count();
       if (begin < count && end > 0) RunTiles(piece, std::max<int64_t>(begin, 0), std::min(end, count), buffers, memory);
@@ -242,6 +280,8 @@ void LoopRunner::Run(std::span<std::byte* const> buffers, ThreadPool& pool, std:
     }
   });
   for (const RowGather& rows : rows_) rows.Run(buffers, pool, scratch);
+  for (const ByteTable& table : tables_) table.Run(buffers, pool);
+  for (const TransposedLines& lines : lines_) lines.Run(buffers, pool);
   for (const StridedCopy& copy : copies_) copy.Run(buffers, pool);
   for (const ShuffledBlocks& shuffle : shuffles_) shuffle.Run(buffers, pool);
 }

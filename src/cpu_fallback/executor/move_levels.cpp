@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cpu_fallback/executor/iteration.h"
+#include "cpu_fallback/kernels/move.h"
 
 namespace krafla::cpu {
 
@@ -16,6 +17,21 @@ int64_t MoveLevels::bytes() const {
   int64_t out = width;
   for (const MoveLevel& l : levels) out *= l.extent;
   return out;
+}
+
+int64_t MoveLevels::SideOf(int64_t MoveLevel::* stride) const {
+  int64_t out = 1;
+  for (const MoveLevel& l : levels)
+    if (l.*stride == width) out = std::max(out, l.extent);
+  return out;
+}
+
+double MoveLevels::TimeOfTiles() const {
+  constexpr double kTileTime = 15;
+  constexpr int64_t kRowsOfTile = 32;
+  const int64_t rows = SideOf(&MoveLevel::from), columns = SideOf(&MoveLevel::to);
+  const double elements = static_cast<double>(std::min(rows, kRowsOfTile) * columns);
+  return (TimeOfTranspose(width, rows, columns) + kTileTime / elements) / static_cast<double>(width);
 }
 
 std::optional<MoveLevels> MoveLevels::Of(const ElementProgram& given) {

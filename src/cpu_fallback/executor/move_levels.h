@@ -22,6 +22,10 @@ struct MoveLevels {
   std::vector<MoveLevel> levels;           // none of one step
 
   int64_t bytes() const;  // of what is written
+  // The elements of a level that lie side by side in one of the arrays; stride: which.
+  int64_t SideOf(int64_t MoveLevel::* stride) const;
+  // Nanoseconds a byte, roughly, where tiles do it.
+  double TimeOfTiles() const;
   // Nothing where the program does something else.
   static std::optional<MoveLevels> Of(const plan::ElementProgram& program);
 };

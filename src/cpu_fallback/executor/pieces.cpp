@@ -37,6 +37,8 @@ constexpr int64_t kSmallSpace = 2048;
 constexpr std::size_t kMostNodes = 20000;
 // Of dimensions as short as this, every index may be a piece.
 constexpr int64_t kShortDim = 4;
+// Fewer rows of neighbours are no vector.
+constexpr int64_t kFewNeighbours = 8;
 
 bool FitsS32(const IndexSpace::Range& r) {
   return r.lo >= std::numeric_limits<int32_t>::min() && r.hi <= std::numeric_limits<int32_t>::max();
@@ -454,6 +456,23 @@ std::optional<Cut> FindShortQuotient(const ElementProgram& program) {
   return std::nullopt;
 }
 
+// Whether the elements of a short dimension lie side by side in what is written, and are nothing that vectors store
+// there one by one: a piece of a single index would store every second, third or fourth element.
+bool AreNeighbours(const ElementProgram& program, int dim) {
+  const int64_t extent = program.space.dims()[At(dim)];
+  if (extent < 2 || extent > kShortDim || !program.results.empty() || program.stores.size() != 1) return false;
+  const Store& s = program.stores[0];
+  const IndexSpace::Affine along = program.space.StrideAlong(s.index, dim);
+  if (!along.affine || along.stride != 1 || StorageBytes(s.storage) < 4) return false;
+  // Rows of them, of which each goes on where the one before ends.
+  for (int d = 0; d < static_cast<int>(program.space.dims().size()); ++d) {
+    const IndexSpace::Affine across = program.space.StrideAlong(s.index, d);
+    if (d != dim && across.affine && across.stride == extent && program.space.dims()[At(d)] >= kFewNeighbours)
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 ElementProgram Restrict(const ElementProgram& program, int dim, int64_t begin, int64_t extent) {
@@ -481,6 +500,11 @@ std::vector<ElementProgram> CutIntoPieces(const ElementProgram& program) {
     const bool may_cut = todo.size() + done.size() + 2 <= most && nodes + piece.nodes.size() <= kMostNodes;
     std::optional<Cut> cut;
     if (may_cut) cut = FindCut(piece);
+    if (cut && AreNeighbours(piece, cut->dim)) {
+      todo.push_back(Unroll(piece, cut->dim));
+      nodes += todo.back().nodes.size();
+      continue;
+    }
     if (!cut) {
       const PartSplit split = FindPartSplit(piece);
       if (split.dim >= 0 && split.part == piece.space.dims()[At(split.dim)]) {

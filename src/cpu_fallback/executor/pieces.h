@@ -26,7 +26,8 @@ struct Cut {
 // The first such place; the program may get index expressions that nothing uses.
 std::optional<Cut> FindCut(plan::ElementProgram& program);
 
-// Programs that together do what `program` does, each point once, with index expressions as affine as they get.
+// Programs that together do what `program` does, each point once, with index expressions as affine as they get. Points
+// of a short dimension that are neighbours in memory may be stores of one program.
 std::vector<plan::ElementProgram> CutIntoPieces(const plan::ElementProgram& program);
 
 }  // namespace krafla::cpu

@@ -25,7 +25,7 @@ namespace {
 
 // Shorter rows are quicker as elements of tiles: those of narrow elements, which vectors do not gather, have to be
 // shorter for that.
-constexpr int64_t kLeastRowBytes = 8, kLeastNarrowRow = 3;
+constexpr int64_t kLeastRowBytes = 8, kLeastNarrowRow = 2;
 // Of so few bytes many are copied for what a tile costs by itself.
 constexpr int64_t kShortRow = 16;
 
@@ -156,7 +156,6 @@ int64_t StepOf(const BlockProgram::Value& places) { return places.is_uniform ? 0
 // use(copy of a row of `bytes` bytes), of which there are kLeastNarrowRow at least and fewer than kLeastCopiedRow.
 template <class Use>
 void RowGather::WithCopy(std::size_t bytes, Use use) {
-  static_assert(kLeastNarrowRow >= 3, "two moves that overlap take four bytes or more");
   const auto whole = [&]<std::size_t kBytes>(std::integral_constant<std::size_t, kBytes>) {
     use([](std::byte* to, const std::byte* from) { std::memcpy(to, from, kBytes); });
   };
@@ -169,6 +168,8 @@ void RowGather::WithCopy(std::size_t bytes, Use use) {
     case 12: return whole(std::integral_constant<std::size_t, 12>());
     case 16: return whole(std::integral_constant<std::size_t, 16>());
     case 32: return whole(std::integral_constant<std::size_t, 32>());
+    // Two moves that overlap take four bytes or more.
+    case 2: return whole(std::integral_constant<std::size_t, 2>());
     case 3: return whole(std::integral_constant<std::size_t, 3>());
     default: break;
   }

@@ -20,9 +20,13 @@ constexpr int64_t kMostRow = 15;
 constexpr int64_t kMostBlock = 4096, kLeastBlock = 64;
 constexpr int64_t kMostSpread = 4, kShuffledLine = 64, kMostReach = int64_t{1} << 30;
 constexpr int64_t kLongRow = 16;
-// Windows for 16 bytes; where each has one word, matrices of whole vectors are better off as tiles.
-constexpr int64_t kMostWindows = 16, kTileWindows = 4;
-constexpr int64_t kTileSide = 8;
+constexpr int64_t kMostWindows = 16;  // for 16 bytes
+// What is read by few bytes of each line, and by others of them again, comes from the second cache up to this size.
+constexpr int64_t kNearBytes = 256 * 1024;
+// Nanoseconds, roughly: of a window, and of a block besides.
+constexpr double kWindowTime = 0.4, kWindowOfWordsTime = 0.8, kBlockTime = 5;
+// Rows of a transpose from which on it is done by vectors of their own.
+constexpr int64_t kLongSide = 32;
 
 // Where each byte of a block comes from, from the block's lowest byte on.
 struct Sources {
@@ -119,10 +123,10 @@ std::optional<ByteShuffles> TableOfWords(const Sources& sources, const ByteShuff
   return out;
 }
 
-// How many of a level's steps are part of a block, which has `bytes` without it: a divisor of all, or so many that what
-// is left over makes a block too. 0: it cannot be cut.
-int64_t StepsOfBlock(int64_t extent, int64_t bytes) {
-  const int64_t most = std::min(extent, kMostBlock / bytes), least = std::max<int64_t>(most / 4, 1);
+// How many of a level's steps are part of a block, which has `bytes` without it and `most_bytes` at the most: a divisor
+// of all, or so many that what is left over makes a block too. 0: it cannot be cut.
+int64_t StepsOfBlock(int64_t extent, int64_t bytes, int64_t most_bytes) {
+  const int64_t most = std::min(extent, most_bytes / bytes), least = std::max<int64_t>(most / 4, 1);
   for (int64_t steps = most; steps >= least; --steps)
     if (extent % steps == 0 && steps * bytes >= kLeastBlock) return steps;
   for (int64_t steps = most; steps >= least; --steps)
@@ -130,13 +134,32 @@ int64_t StepsOfBlock(int64_t extent, int64_t bytes) {
   return 0;
 }
 
-// Whether there is a transpose, of words, with sides as long as a vector.
-bool IsTile(const MoveLevels& moves) {
-  const auto has_side = [&](int64_t MoveLevel::* stride) {
-    return std::ranges::any_of(moves.levels,
-                               [&](const MoveLevel& l) { return l.*stride == moves.width && l.extent >= kTileSide; });
-  };
-  return moves.width == 4 && has_side(&MoveLevel::from) && has_side(&MoveLevel::to);
+// What is moved at once, and what goes around it.
+struct Blocks {
+  std::vector<MoveLevel> block = {}, outer = {};
+  int64_t bytes = 0;
+  MoveLevel cut{.extent = 0};  // the level of which a block has some steps
+};
+// Blocks of at most so many bytes. levels: by rising place. Nothing: there are none.
+std::optional<Blocks> BlocksOf(std::span<const MoveLevel> levels, int64_t width, int64_t most) {
+  Blocks out{.bytes = width};
+  for (const MoveLevel& l : levels) {
+    if (l.to <= 0) return std::nullopt;
+    if (out.cut.extent == 0 && l.to == out.bytes && out.bytes < most) {
+      const int64_t steps = out.bytes * l.extent <= most ? l.extent : StepsOfBlock(l.extent, out.bytes, most);
+      if (steps == 0 && out.bytes < kLeastBlock) return std::nullopt;
+      if (steps > 0) {
+        out.block.push_back({steps, l.from, l.to});
+        out.bytes *= steps;
+        if (steps < l.extent) out.cut = l;
+        continue;
+      }
+    }
+    if (out.cut.extent == 0) out.cut = {.extent = -1};  // no further level is side by side
+    out.outer.push_back(l);
+  }
+  if (out.block.empty() || out.bytes < kLeastBlock) return std::nullopt;
+  return out;
 }
 
 }  // namespace
@@ -145,15 +168,14 @@ bool ShuffledBlocks::MakeOne(const MoveLevels& moves, std::span<const MoveLevel>
                              std::span<const MoveLevel> outer, int64_t first, std::vector<ShuffledBlocks>& to) {
   const Sources sources = SourcesOf(block, moves.width);
   const auto size = static_cast<int64_t>(sources.of.size());
-  if (sources.span < kShuffledBytes || sources.span > kMostReach || BytesOfLines(sources) > kMostSpread * size)
-    return false;
+  if (sources.span < kShuffledBytes || sources.span > kMostReach) return false;
+  if (moves.bytes() > kNearBytes && BytesOfLines(sources) > kMostSpread * size) return false;
   ShuffledBlocks out;
   out.table_ = TableOf(sources, kShuffledBytes, 1);
-  const int64_t windows = out.table_.windows;
-  if (windows > kMostWindows) return false;
-  if (windows >= kTileWindows && IsTile(moves)) return false;
+  if (out.table_.windows > kMostWindows) return false;
   // Of planes that lie far apart, transposes of 2, 4, 8 or 16 at once are faster.
-  if (sources.span > kMostSpread * size && std::has_single_bit(static_cast<uint64_t>(block.front().extent)))
+  if (sources.span > kMostSpread * size && std::has_single_bit(static_cast<uint64_t>(block.front().extent)) &&
+      moves.SideOf(&MoveLevel::from) >= kLongSide)
     return false;
   if (std::optional<ByteShuffles> words = TableOfWords(sources, out.table_)) out.table_ = std::move(*words);
   out.from_buffer_ = moves.from_buffer, out.to_buffer_ = moves.to_buffer;
@@ -165,6 +187,11 @@ bool ShuffledBlocks::MakeOne(const MoveLevels& moves, std::span<const MoveLevel>
   return true;
 }
 
+double ShuffledBlocks::TimeOfBlock() const {
+  const double window = table_.words.empty() ? kWindowTime : kWindowOfWordsTime;
+  return kBlockTime + window * static_cast<double>(table_.from.size());
+}
+
 std::vector<ShuffledBlocks> ShuffledBlocks::Make(const MoveLevels& moves, int64_t least) {
   std::vector<MoveLevel> levels = moves.levels;
   if (levels.empty() || moves.bytes() < least || TakeRow(levels, moves.width) > kMostRow) return {};
@@ -172,37 +199,33 @@ std::vector<ShuffledBlocks> ShuffledBlocks::Make(const MoveLevels& moves, int64_
   std::ranges::sort(levels, {}, &MoveLevel::to);
   // Long rows of neighbours, backwards, repeated, or every other one, are loops of whole vectors.
   if (levels.front().extent >= kLongRow && std::abs(levels.front().from) <= 2 * moves.width) return {};
-  std::vector<MoveLevel> block, outer;
-  int64_t bytes = moves.width;
-  MoveLevel cut{.extent = 0};  // the level of which a block has some steps
+  std::vector<ShuffledBlocks> best;
+  double best_time = moves.TimeOfTiles();
+  // Larger blocks spread over more lines, and what they have at a place may come from more windows.
+  int64_t most = moves.width;
   for (const MoveLevel& l : levels) {
-    if (l.to <= 0) return {};
-    if (cut.extent == 0 && l.to == bytes) {
-      const int64_t steps = bytes * l.extent <= kMostBlock ? l.extent : StepsOfBlock(l.extent, bytes);
-      if (steps == 0 && bytes < kLeastBlock) return {};
-      if (steps > 0) {
-        block.push_back({steps, l.from, l.to});
-        bytes *= steps;
-        if (steps < l.extent) cut = l;
-        continue;
-      }
+    if (l.to != most || most > kMostBlock) break;
+    most *= l.extent;
+    if (most < kLeastBlock) continue;
+    std::optional<Blocks> blocks = BlocksOf(levels, moves.width, std::min(most, kMostBlock));
+    if (!blocks) continue;
+    std::vector<ShuffledBlocks> out;
+    std::vector<MoveLevel>&block = blocks->block, &outer = blocks->outer;
+    const int64_t steps = block.back().extent;
+    const MoveLevel& cut = blocks->cut;
+    if (cut.extent > steps) {
+      outer.insert(outer.begin(), {cut.extent / steps, cut.from * steps, cut.to * steps});
+      if (!MakeOne(moves, block, outer, 0, out)) continue;
+      outer.erase(outer.begin());
+      block.back().extent = cut.extent % steps;
+      if (block.back().extent > 0 && !MakeOne(moves, block, outer, cut.extent - cut.extent % steps, out)) continue;
+    } else if (!MakeOne(moves, block, outer, 0, out)) {
+      continue;
     }
-    if (cut.extent == 0) cut = {.extent = -1};  // no further level is side by side
-    outer.push_back(l);
+    out.front().time_ = out.front().TimeOfBlock() / static_cast<double>(blocks->bytes);
+    if (out.front().time_ < best_time) best_time = out.front().time_, best = std::move(out);
   }
-  if (block.empty() || bytes < kLeastBlock) return {};
-  std::vector<ShuffledBlocks> out;
-  const int64_t steps = block.back().extent;
-  if (cut.extent > steps) {
-    outer.insert(outer.begin(), {cut.extent / steps, cut.from * steps, cut.to * steps});
-    if (!MakeOne(moves, block, outer, 0, out)) return {};
-    outer.erase(outer.begin());
-    block.back().extent = cut.extent % steps;
-    if (block.back().extent > 0 && !MakeOne(moves, block, outer, cut.extent - cut.extent % steps, out)) return {};
-  } else if (!MakeOne(moves, block, outer, 0, out)) {
-    return {};
-  }
-  return out;
+  return best;
 }
 
 void ShuffledBlocks::Run(std::span<std::byte* const> buffers, ThreadPool& pool) const {
@@ -210,10 +233,8 @@ void ShuffledBlocks::Run(std::span<std::byte* const> buffers, ThreadPool& pool) 
   std::byte* to = buffers[static_cast<std::size_t>(to_buffer_)] + to_offset_;
   int64_t blocks = 1;
   for (const MoveLevel& l : outer_) blocks *= l.extent;
-  constexpr double kNanosecondsOfWindow = 0.4;
-  const double nanoseconds = 5 + kNanosecondsOfWindow * static_cast<double>(table_.from.size());
   constexpr int64_t kBlocksBetweenLooks = 256;
-  pool.ParallelItems(blocks, nanoseconds, [&](int64_t begin, int64_t end, int) {
+  pool.ParallelItems(blocks, TimeOfBlock(), [&](int64_t begin, int64_t end, int) {
     for (int64_t b = begin; b < end; ++b) {
       if ((b - begin) % kBlocksBetweenLooks == 0 && IsInterrupted()) return;
       int64_t rest = b, from_at = 0, to_at = 0;

@@ -14,11 +14,12 @@ namespace krafla::cpu {
 
 namespace {
 
-constexpr int64_t kLeastStridedBytes = 8192;  // of all: less may be a loop's instruction
 constexpr int64_t kLeastStridedRow = 3, kMostStridedRow = 64;
 // Blocks of lines and rows, of which the cache keeps both sides.
 constexpr int64_t kStridedBlock = 16;
 constexpr int64_t kFewStridedRows = 8;
+// Of one line, which is cut into blocks of rows.
+constexpr int64_t kRowsOfLine = 512;
 
 // kBytes once, or twice with an overlap.
 template <std::size_t kBytes>
@@ -54,13 +55,13 @@ void StridedCopy::MergeLevels() {
   }
 }
 
-std::optional<StridedCopy> StridedCopy::Make(const MoveLevels& moves) {
+std::optional<StridedCopy> StridedCopy::Make(const MoveLevels& moves, int64_t least) {
   StridedCopy out;
   const int64_t width = moves.width;
   out.from_buffer_ = moves.from_buffer, out.to_buffer_ = moves.to_buffer;
   out.from_offset_ = moves.from_offset, out.to_offset_ = moves.to_offset;
   out.outer_ = moves.levels;
-  if (moves.bytes() < kLeastStridedBytes) return std::nullopt;
+  if (moves.bytes() < least) return std::nullopt;
   out.bytes_ = TakeRow(out.outer_, width);
   if (out.bytes_ == width || out.bytes_ < kLeastStridedRow || out.bytes_ > kMostStridedRow) return std::nullopt;
   out.MergeLevels();
@@ -79,15 +80,22 @@ std::optional<StridedCopy> StridedCopy::Make(const MoveLevels& moves) {
   return out;
 }
 
-// Blocks of kStridedBlock lines: `copy` for each row of them.
+// Blocks of kStridedBlock lines, or of one line's rows: `copy` for each row of them.
 template <class Copy>
 void StridedCopy::RunBlocks(int64_t begin, int64_t end, const std::byte* from, std::byte* to, Copy copy) const {
-  const int64_t blocks = CeilDiv(lines_.extent, kStridedBlock);
+  const int64_t blocks = BlocksOfLines();
   for (int64_t b = begin; b < end && !IsInterrupted(); ++b) {
     int64_t rest = b / blocks, from_at = 0, to_at = 0;
     for (std::size_t l = outer_.size(); l-- > 0; rest /= outer_[l].extent) {
       const int64_t i = rest % outer_[l].extent;
       from_at += i * outer_[l].from, to_at += i * outer_[l].to;
+    }
+    if (lines_.extent == 1) {
+      const int64_t row = b % blocks * kRowsOfLine, rows = std::min(kRowsOfLine, rows_.extent - row);
+      const std::byte* f = from + from_at + row * rows_.from;
+      std::byte* t = to + to_at + row * rows_.to;
+      for (int64_t r = 0; r < rows; ++r, f += rows_.from, t += rows_.to) copy(t, f);
+      continue;
     }
     const int64_t first = b % blocks * kStridedBlock, last = std::min(first + kStridedBlock, lines_.extent);
     for (int64_t row = 0; row < rows_.extent; row += kStridedBlock) {
@@ -101,12 +109,18 @@ void StridedCopy::RunBlocks(int64_t begin, int64_t end, const std::byte* from, s
   }
 }
 
+int64_t StridedCopy::BlocksOfLines() const {
+  return lines_.extent == 1 ? CeilDiv(rows_.extent, kRowsOfLine) : CeilDiv(lines_.extent, kStridedBlock);
+}
+
 void StridedCopy::Run(std::span<std::byte* const> buffers, ThreadPool& pool) const {
   const std::byte* from = buffers[static_cast<std::size_t>(from_buffer_)] + from_offset_;
   std::byte* to = buffers[static_cast<std::size_t>(to_buffer_)] + to_offset_;
-  int64_t blocks = CeilDiv(lines_.extent, kStridedBlock);
+  int64_t blocks = BlocksOfLines();
   for (const MoveLevel& l : outer_) blocks *= l.extent;
-  const double nanoseconds = 5 + 1.5 * static_cast<double>(std::min(kStridedBlock, lines_.extent) * rows_.extent);
+  const int64_t rows_of_block =
+      lines_.extent == 1 ? std::min(kRowsOfLine, rows_.extent) : std::min(kStridedBlock, lines_.extent) * rows_.extent;
+  const double nanoseconds = 5 + 1.5 * static_cast<double>(rows_of_block);
   const auto second = [&](std::size_t bytes) {
     return static_cast<std::ptrdiff_t>(bytes_) - static_cast<std::ptrdiff_t>(bytes);
   };

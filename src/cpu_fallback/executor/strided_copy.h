@@ -15,12 +15,13 @@ namespace krafla::cpu {
 
 class StridedCopy {
  public:
-  // Nothing where rows are long enough for tiles, or single elements.
-  static std::optional<StridedCopy> Make(const MoveLevels& moves);
+  // Nothing where rows are long enough for tiles, or single elements, and of fewer bytes than `least`.
+  static std::optional<StridedCopy> Make(const MoveLevels& moves, int64_t least);
   void Run(std::span<std::byte* const> buffers, ThreadPool& pool) const;
 
  private:
   void MergeLevels();
+  int64_t BlocksOfLines() const;
   template <class Copy>
   void RunBlocks(int64_t begin, int64_t end, const std::byte* from, std::byte* to, Copy copy) const;
 

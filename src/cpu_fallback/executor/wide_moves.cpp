@@ -32,7 +32,7 @@ bool IsPair(ElementProgram& p, IndexId first, IndexId second) {
   return IsEven(p.space.expr(first)) && p.space.RangeOf(first).lo >= 0 && p.space.AddConstant(first, 1) == second;
 }
 
-// Every two stores are of the parts of one number, which was loaded from two neighbours.
+// Every two stores are of the parts of one number, which was loaded from two neighbours, or is a constant.
 std::optional<ElementProgram> InPairs(const ElementProgram& program) {
   if (program.stores.empty() || program.stores.size() % 2 != 0 || !program.results.empty()) return std::nullopt;
   ElementProgram p = program;
@@ -44,6 +44,14 @@ std::optional<ElementProgram> InPairs(const ElementProgram& program) {
         re.mask != kNoNode || im.mask != kNoNode || !IsPair(p, re.index, im.index))
       return std::nullopt;
     const Node a = NodeOf(p, re.node), b = NodeOf(p, im.node);
+    if (a.op == NodeOp::kConstant && b.op == NodeOp::kConstant && program.stores.size() == 2) {
+      const uint64_t low = a.bits & UINT32_MAX, high = b.bits & UINT32_MAX;
+      p.nodes[static_cast<std::size_t>(re.node)] = {
+          .op = NodeOp::kConstant, .type = ElementType::kU64, .bits = low | high << 32};
+      is_moved[static_cast<std::size_t>(re.buffer)] = true;
+      p.stores.push_back({re.buffer, p.space.FloorDiv(re.index, 2), re.node, ElementType::kU64, kNoNode});
+      continue;
+    }
     if (a.op != NodeOp::kLoad || b.op != NodeOp::kLoad || a.buffer != b.buffer || a.storage != ElementType::kF32 ||
         b.storage != ElementType::kF32 || a.mask != kNoNode || b.mask != kNoNode || !IsPair(p, a.index, b.index))
       return std::nullopt;

@@ -18,6 +18,7 @@
 namespace krafla::cpu {
 struct MoveTable {
   void (*tile)(const std::byte*, TileStrides, std::byte*, TileStrides, int64_t, int64_t);
+  void (*columns)(const std::byte*, const int64_t*, std::byte*, const TransposedRows&, int64_t, int64_t);
   void (*tile_masked)(const std::byte*, TileStrides, std::byte*, const uint8_t*, int64_t, int64_t);
   void (*put_masked)(const std::byte*, std::byte*, TileStrides, const uint8_t*, int64_t, int64_t);
   void (*fill)(const std::byte*, std::byte*, int64_t);
@@ -31,36 +32,52 @@ HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Rows too short for memcpy's first look at them.
+// Calls use(d) with the tag of the largest vector of whole elements that `bytes` has room for, of a vector's size or a
+// power of two below it.
+template <class T, std::size_t kBytes = HWY_MAX_BYTES, class Use>
+HWY_INLINE void WithVectorOf(int64_t bytes, Use&& use) {
+  if constexpr (kBytes <= sizeof(T)) {
+    use(hn::CappedTag<T, 1>());
+  } else if (bytes >= static_cast<int64_t>(kBytes)) {
+    use(hn::CappedTag<T, kBytes / sizeof(T)>());
+  } else {
+    WithVectorOf<T, kBytes / 2>(bytes, use);
+  }
+}
+
+// Rows too short for memcpy's first look at them, and for the instruction that it copies longer ones with. The last
+// vector of a row takes once more what lies before the rest: masked stores take several times as long.
 template <class T>
 void CopyRows(const T* from, int64_t from_row, T* to, int64_t to_row, int64_t rows, int64_t columns) {
-  constexpr int64_t kShortBytes = 512;
-  const hn::ScalableTag<T> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const bool is_short = columns * static_cast<int64_t>(sizeof(T)) <= kShortBytes;
-  for (int64_t r = 0; r < rows; ++r, from += from_row, to += to_row) {
-    if (!is_short) {
-      std::memcpy(to, from, static_cast<std::size_t>(columns) * sizeof(T));
-      continue;
-    }
-    int64_t c = 0;
-    for (; c + lanes <= columns; c += lanes) hn::StoreU(hn::LoadU(d, from + c), d, to + c);
-    // The last vector once more what lies before the rest: masked stores take several times as long.
-    if (c < columns && c > 0) hn::StoreU(hn::LoadU(d, from + columns - lanes), d, to + columns - lanes);
-    else if (c < columns)
-      hn::StoreN(hn::LoadN(d, from, static_cast<std::size_t>(columns)), d, to, static_cast<std::size_t>(columns));
+  constexpr int64_t kShortBytes = 8192;
+  const int64_t bytes = columns * static_cast<int64_t>(sizeof(T));
+  if (bytes > kShortBytes) {
+    for (int64_t r = 0; r < rows; ++r, from += from_row, to += to_row)
+      std::memcpy(to, from, static_cast<std::size_t>(bytes));
+    return;
   }
+  WithVectorOf<T>(bytes, [&](auto d) HWY_ATTR {
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    const int64_t last = columns - lanes;
+    for (int64_t r = 0; r < rows; ++r, from += from_row, to += to_row) {
+      for (int64_t c = 0; c < last; c += lanes) hn::StoreU(hn::LoadU(d, from + c), d, to + c);
+      hn::StoreU(hn::LoadU(d, from + last), d, to + last);
+    }
+  });
 }
 
 // A column spread over the columns.
 template <class T>
-void Splat(T value, T* to, int64_t count) {
-  const hn::ScalableTag<T> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto all = hn::Set(d, value);
-  int64_t c = 0;
-  for (; c + lanes <= count; c += lanes) hn::StoreU(all, d, to + c);
-  for (; c < count; ++c) to[c] = value;
+void SplatRows(const T* from, int64_t from_row, T* to, int64_t to_row, int64_t rows, int64_t columns) {
+  WithVectorOf<T>(columns * static_cast<int64_t>(sizeof(T)), [&](auto d) HWY_ATTR {
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    const int64_t last = columns - lanes;
+    for (int64_t r = 0; r < rows; ++r, from += from_row, to += to_row) {
+      const auto all = hn::Set(d, *from);
+      for (int64_t c = 0; c < last; c += lanes) hn::StoreU(all, d, to + c);
+      hn::StoreU(all, d, to + last);
+    }
+  });
 }
 
 // Every second, third or fourth element: the parts of complex numbers, coordinates of points, channels of pixels. The
@@ -91,6 +108,19 @@ void Backwards(const T* from, T* to, int64_t count) {
   for (; c < count; ++c) to[c] = from[-c];
 }
 
+// Elements of short rows at even distances that go on from row to row, put side by side first, as if they were one row.
+template <class T, class Take>
+void MoveRowsInTurn(int64_t rows, int64_t columns, T* to, int64_t to_row, Take take) {
+  constexpr int64_t kElements = 1024;
+  HWY_ALIGN T line[kElements];
+  const int64_t most = kElements / columns;
+  for (int64_t r = 0; r < rows; r += most) {
+    const int64_t count = std::min(most, rows - r);
+    take(r * columns, line, count * columns);
+    CopyRows<T>(line, columns, to + r * to_row, to_row, count, columns);
+  }
+}
+
 constexpr int64_t kShortRow = 16;  // elements
 template <class T>
 void MoveTileOf(const std::byte* from_bytes, TileStrides fs, std::byte* to_bytes, TileStrides ts, int64_t rows,
@@ -111,7 +141,7 @@ void MoveTileOf(const std::byte* from_bytes, TileStrides fs, std::byte* to_bytes
       TransposeTile(from, 0, to, ts.row, rows, columns);
       return;
     }
-    for (int64_t r = 0; r < rows; ++r) Splat(from[r * fs.row], to + r * ts.row, columns);
+    SplatRows(from, fs.row, to, ts.row, rows, columns);
     return;
   }
   if (fs.row == 1 && ts.column == 1 && rows > 1) {
@@ -122,6 +152,15 @@ void MoveTileOf(const std::byte* from_bytes, TileStrides fs, std::byte* to_bytes
   if (fs.column == 1 && ts.row == 1 && rows > 1) {
     TransposeTile(from, fs.row, to, ts.column, columns, rows);
     return;
+  }
+  constexpr int64_t kShortBytes = 128;  // of which whole vectors are few
+  if (ts.column == 1 && rows > 1 && fs.row == fs.column * columns && fs.column >= 2 && fs.column <= 4 &&
+      columns * static_cast<int64_t>(sizeof(T)) <= kShortBytes) {
+    return MoveRowsInTurn(rows, columns, to, ts.row, [&](int64_t first, T* line, int64_t count) HWY_ATTR {
+      if (fs.column == 2) EveryNth<T, 2>(from + 2 * first, line, count);
+      else if (fs.column == 3) EveryNth<T, 3>(from + 3 * first, line, count);
+      else EveryNth<T, 4>(from + 4 * first, line, count);
+    });
   }
   for (int64_t r = 0; r < rows; ++r) {
     const T* a = from + r * fs.row;
@@ -140,6 +179,13 @@ void MoveTileOf(const std::byte* from_bytes, TileStrides fs, std::byte* to_bytes
       for (int64_t c = 0; c < columns; ++c) b[c * ts.column] = a[c * fs.column];
     }
   }
+}
+
+template <class T>
+void TransposeAnyColumns(const std::byte* from, const int64_t* column_places, std::byte* to,
+                         const TransposedRows& places, int64_t rows, int64_t columns) {
+  TransposeColumns<T>(AnyColumns<T>{reinterpret_cast<const T*>(from), column_places},
+                      AnyRows<T>{reinterpret_cast<T*>(to), places.of, places.step}, rows, columns);
 }
 
 template <class T>
@@ -221,8 +267,9 @@ void ScatterOf(const std::byte* from_bytes, std::byte* to_bytes, const int32_t* 
 }
 
 template <class T>
-inline constexpr MoveTable kMoves = {&MoveTileOf<T>, &MoveTileMaskedOf<T>, &PutTileMaskedOf<T>,
-                                     &FillOf<T>,     &GatherOf<T>,         &ScatterOf<T>};
+inline constexpr MoveTable kMoves = {
+    &MoveTileOf<T>, &TransposeAnyColumns<T>, &MoveTileMaskedOf<T>, &PutTileMaskedOf<T>, &FillOf<T>, &GatherOf<T>,
+    &ScatterOf<T>};
 
 const MoveTable* FindMoves(int width) {
   switch (width) {
@@ -261,6 +308,10 @@ void MoveTile(int width, const std::byte* from, TileStrides from_strides, std::b
               int64_t rows, int64_t columns) {
   HWY_DYNAMIC_DISPATCH(FindMoves)(width)->tile(from, from_strides, to, to_strides, rows, columns);
 }
+void TransposeColumns(int width, const std::byte* from, const int64_t* column_places, std::byte* to,
+                      const TransposedRows& places, int64_t rows, int64_t columns) {
+  HWY_DYNAMIC_DISPATCH(FindMoves)(width)->columns(from, column_places, to, places, rows, columns);
+}
 void MoveTileMasked(int width, const std::byte* from, TileStrides from_strides, std::byte* to, const uint8_t* mask,
                     int64_t rows, int64_t columns) {
   HWY_DYNAMIC_DISPATCH(FindMoves)(width)->tile_masked(from, from_strides, to, mask, rows, columns);
@@ -268,6 +319,23 @@ void MoveTileMasked(int width, const std::byte* from, TileStrides from_strides, 
 void PutTileMasked(int width, const std::byte* from, std::byte* to, TileStrides to_strides, const uint8_t* mask,
                    int64_t rows, int64_t columns) {
   HWY_DYNAMIC_DISPATCH(FindMoves)(width)->put_masked(from, to, to_strides, mask, rows, columns);
+}
+double TimeOfTranspose(int64_t width, int64_t rows, int64_t columns) {
+  const int64_t side = width == 8 ? 4 : 16 / width;
+  // What is left over takes a whole block.
+  const auto with_rest = [](int64_t count, int64_t block) {
+    return static_cast<double>((count + block - 1) / block * block) / static_cast<double>(count);
+  };
+  const auto in_blocks = [&](double time, int64_t of_rows, int64_t of_columns) {
+    return time * with_rest(rows, of_rows) * with_rest(columns, of_columns);
+  };
+  constexpr double kTimes[] = {0.06, 0.08, 0.1};  // of vectors of 64, 32 and 16 bytes
+  if (rows < side && columns >= 4 * side) return in_blocks(kTimes[0], side, 4 * side);
+  if (columns > 2 && columns <= side && rows >= 5 * side) return in_blocks(kTimes[0], 4 * side, side);
+  for (int i : {0, 1, 2})
+    if (rows >= side && columns >= side * (4 >> i)) return in_blocks(kTimes[i], side, side * (4 >> i));
+  if (width <= 2 && rows >= side / 2 && columns >= side / 2) return in_blocks(0.2, side / 2, side / 2);
+  return 0.6;
 }
 void Fill(int width, const std::byte* value, std::byte* to, int64_t n) {
   HWY_DYNAMIC_DISPATCH(FindMoves)(width)->fill(value, to, n);

@@ -14,6 +14,15 @@ struct TileStrides {
 // to[r, c] = from[r, c].
 void MoveTile(int width, const std::byte* from, TileStrides from_strides, std::byte* to, TileStrides to_strides,
               int64_t rows, int64_t columns);
+struct TransposedRows {
+  const int64_t* of = nullptr;  // where each begins
+  int64_t step = 0;             // how far apart they are; 0: not the same everywhere
+};
+// to[rows.of[r] + c] = from[column_places[c] + r].
+void TransposeColumns(int width, const std::byte* from, const int64_t* column_places, std::byte* to,
+                      const TransposedRows& places, int64_t rows, int64_t columns);
+// Nanoseconds an element, roughly.
+double TimeOfTranspose(int64_t width, int64_t rows, int64_t columns);
 // As MoveTile into a dense array, where mask[r * columns + c] is not 0; elsewhere zero, and `from` is not read.
 void MoveTileMasked(int width, const std::byte* from, TileStrides from_strides, std::byte* to, const uint8_t* mask,
                     int64_t rows, int64_t columns);

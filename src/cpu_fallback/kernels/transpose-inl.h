@@ -27,32 +27,62 @@ HWY_INLINE void ForSteps(int64_t count, int64_t step, F&& take) {
   if (count % step != 0) take(count - step);
 }
 
-// kSide elements, or the first `count` of them, from each of kBlocks places that are `step` apart.
-template <class T, std::size_t kSide, std::size_t kBlocks, bool kIsPart>
-HWY_INLINE hn::Vec<hn::FixedTag<T, kSide * kBlocks>> LoadPieces(const T* from, int64_t step, std::size_t count) {
+// Where the columns of what is transposed begin: at even distances, or anywhere.
+template <class T>
+struct EvenColumns {
+  const T* from = nullptr;
+  int64_t step = 0;
+  HWY_INLINE const T* operator()(int64_t c) const { return from + c * step; }
+  // How far behind column 0 memory goes on, where columns of so many rows lie one behind the other.
+  HWY_INLINE int64_t Reach(int64_t rows, int64_t columns) const { return step == rows ? rows * columns : 0; }
+};
+template <class T>
+struct AnyColumns {
+  const T* from = nullptr;
+  const int64_t* places = nullptr;
+  HWY_INLINE const T* operator()(int64_t c) const { return from + places[c]; }
+  HWY_INLINE int64_t Reach(int64_t, int64_t) const { return 0; }
+};
+
+// Where the rows of the result begin.
+template <class T>
+struct EvenRows {
+  T* to = nullptr;
+  int64_t step = 0;
+  HWY_INLINE T* operator()(int64_t r) const { return to + r * step; }
+  // How far apart they are; 0: not the same everywhere.
+  HWY_INLINE int64_t Step() const { return step; }
+};
+template <class T>
+struct AnyRows {
+  T* to = nullptr;
+  const int64_t* places = nullptr;
+  int64_t step = 0;
+  HWY_INLINE T* operator()(int64_t r) const { return to + places[r]; }
+  HWY_INLINE int64_t Step() const { return step; }
+};
+
+// kSide elements, or the first `count` of them, from each of kBlocks columns that are kSide apart.
+template <class T, std::size_t kSide, std::size_t kBlocks, bool kIsPart, class Columns>
+HWY_INLINE hn::Vec<hn::FixedTag<T, kSide * kBlocks>> LoadPieces(Columns from, int64_t c, int64_t row,
+                                                                std::size_t count) {
   const hn::FixedTag<T, kSide * kBlocks> d;
   if constexpr (kBlocks == 1 && kIsPart) {
-    return hn::LoadN(d, from, count);
+    return hn::LoadN(d, from(c) + row, count);
   } else if constexpr (kBlocks == 1) {
-    return hn::LoadU(d, from);
+    return hn::LoadU(d, from(c) + row);
   } else {
     constexpr std::size_t kHalf = kBlocks / 2;
-    return hn::Combine(d, LoadPieces<T, kSide, kHalf, kIsPart>(from + static_cast<int64_t>(kHalf) * step, step, count),
-                       LoadPieces<T, kSide, kHalf, kIsPart>(from, step, count));
+    return hn::Combine(d,
+                       LoadPieces<T, kSide, kHalf, kIsPart>(from, c + static_cast<int64_t>(kHalf * kSide), row, count),
+                       LoadPieces<T, kSide, kHalf, kIsPart>(from, c, row, count));
   }
 }
 
-// to[r, c] = from[c, r], both dense along their second index, for kSide rows, of which the first `rows` are there, and
-// kBlocks times as many columns: rows i and i + half are laid between each other, as often as halves go.
-template <class T, std::size_t kSide, std::size_t kBlocks, bool kIsPart = false>
-HWY_INLINE void TransposeBlock(const T* from, int64_t from_column, T* to, int64_t to_row, std::size_t rows = kSide) {
-  const hn::FixedTag<T, kSide * kBlocks> d;
-  using V = hn::Vec<decltype(d)>;
-  V lines[kSide];
-  KRAFLA_UNROLL(16)
-  for (std::size_t i = 0; i < kSide; ++i)
-    lines[i] = LoadPieces<T, kSide, kBlocks, kIsPart>(from + static_cast<int64_t>(i) * from_column,
-                                                      static_cast<int64_t>(kSide) * from_column, rows);
+// Transposes the squares that blocks of kSide elements of as many vectors are: lines i and i + half are laid between
+// each other, as often as halves go.
+template <std::size_t kSide, class D, class V>
+HWY_INLINE void TransposeSquares(D d, V (&lines)[kSide]) {
   KRAFLA_UNROLL(16)
   for (std::size_t half = kSide / 2; half > 0; half /= 2) {
     V next[kSide];
@@ -64,58 +94,98 @@ HWY_INLINE void TransposeBlock(const T* from, int64_t from_column, T* to, int64_
     KRAFLA_UNROLL(16)
     for (std::size_t i = 0; i < kSide; ++i) lines[i] = next[i];
   }
+}
+
+// to[row + r, c + i] = from[row + r, c + i] for kSide rows, of which the first `rows` are there, and kBlocks times as
+// many columns.
+template <class T, std::size_t kSide, std::size_t kBlocks, bool kIsPart = false, class Columns, class Rows>
+HWY_INLINE void TransposeBlock(Columns from, int64_t c, int64_t row, Rows to, std::size_t rows = kSide) {
+  const hn::FixedTag<T, kSide * kBlocks> d;
+  using V = hn::Vec<decltype(d)>;
+  V lines[kSide];
   KRAFLA_UNROLL(16)
   for (std::size_t i = 0; i < kSide; ++i)
-    if (i < rows) hn::StoreU(lines[i], d, to + static_cast<int64_t>(i) * to_row);
+    lines[i] = LoadPieces<T, kSide, kBlocks, kIsPart>(from, c + static_cast<int64_t>(i), row, rows);
+  TransposeSquares<kSide>(d, lines);
+  KRAFLA_UNROLL(16)
+  for (std::size_t i = 0; i < kSide; ++i)
+    if (i < rows) hn::StoreU(lines[i], d, to(row + static_cast<int64_t>(i)) + c);
 }
 
 // Blocks over at least as many rows and columns as one has, a line of the cache of each column at a time.
-template <class T, std::size_t kSide, std::size_t kBlocks>
-HWY_INLINE void TransposeBlocks(const T* from, int64_t from_column, T* to, int64_t to_row, int64_t rows,
-                                int64_t columns) {
+template <class T, std::size_t kSide, std::size_t kBlocks, class Columns, class Rows>
+HWY_INLINE void TransposeBlocks(Columns from, Rows to, int64_t rows, int64_t columns) {
   constexpr int64_t kLine = 64 / sizeof(T);
   for (int64_t line = 0; line < rows; line += kLine)
     ForSteps(columns, kSide * kBlocks, [&](int64_t c) HWY_ATTR {
       for (int64_t r = line; r < std::min(line + kLine, rows); r += kSide) {
         const int64_t row = std::min<int64_t>(r, rows - static_cast<int64_t>(kSide));
-        TransposeBlock<T, kSide, kBlocks>(from + row + c * from_column, from_column, to + row * to_row + c, to_row);
+        TransposeBlock<T, kSide, kBlocks>(from, c, row, to);
       }
     });
 }
 
 // Fewer rows than a block has: what it reads behind them is the beginning of the next columns, where these lie one
 // behind the other, but for the last ones.
-template <class T, std::size_t kSide, std::size_t kBlocks>
-HWY_INLINE void TransposeFewRows(const T* from, int64_t from_column, T* to, int64_t to_row, int64_t rows,
-                                 int64_t columns) {
+template <class T, std::size_t kSide, std::size_t kBlocks, class Columns, class Rows>
+HWY_INLINE void TransposeFewRows(Columns from, Rows to, int64_t rows, int64_t columns) {
   constexpr int64_t kWidth = kSide * kBlocks;
   const auto count = static_cast<std::size_t>(rows);
+  const int64_t reach = from.Reach(rows, columns);
   ForSteps(columns, kWidth, [&](int64_t c) HWY_ATTR {
-    const int64_t end = (c + kWidth - 1) * from_column + static_cast<int64_t>(kSide);
-    const T* at = from + c * from_column;
-    if (rows == from_column && end <= rows * columns)
-      TransposeBlock<T, kSide, kBlocks>(at, from_column, to + c, to_row, count);
-    else TransposeBlock<T, kSide, kBlocks, true>(at, from_column, to + c, to_row, count);
+    if ((c + kWidth - 1) * rows + static_cast<int64_t>(kSide) <= reach)
+      TransposeBlock<T, kSide, kBlocks>(from, c, 0, to, count);
+    else TransposeBlock<T, kSide, kBlocks, true>(from, c, 0, to, count);
   });
+}
+
+// As many columns as a block has, or fewer where rows lie one behind the other: what a block writes behind its last
+// column is the beginning of the next row, which comes after it. The blocks of a vector are rows.
+template <class T, std::size_t kSide, std::size_t kBlocks, class Columns, class Rows>
+HWY_INLINE void TransposeFewColumns(Columns from, Rows to, int64_t rows, int64_t columns) {
+  const hn::FixedTag<T, kSide * kBlocks> d;
+  const hn::FixedTag<T, kSide> of_block;
+  using V = hn::Vec<decltype(d)>;
+  constexpr auto kWidth = static_cast<int64_t>(kSide * kBlocks), kRows = static_cast<int64_t>(kSide);
+  // Rows that no block may write.
+  const int64_t last = (kRows - 1) / columns;
+  ForSteps(rows - last, kWidth, [&](int64_t r) HWY_ATTR {
+    V lines[kSide];
+    KRAFLA_UNROLL(16)
+    for (std::size_t i = 0; i < kSide; ++i)
+      lines[i] = hn::LoadU(d, from(std::min(static_cast<int64_t>(i), columns - 1)) + r);
+    TransposeSquares<kSide>(d, lines);
+    const auto store = [&]<std::size_t kBlock>() HWY_ATTR {
+      const int64_t row = r + static_cast<int64_t>(kBlock) * kRows;
+      KRAFLA_UNROLL(16)
+      for (std::size_t i = 0; i < kSide; ++i)
+        hn::StoreU(hn::ExtractBlock<kBlock>(lines[i]), of_block, to(row + static_cast<int64_t>(i)));
+    };
+    store.template operator()<0>();
+    if constexpr (kBlocks > 1) store.template operator()<1>();
+    if constexpr (kBlocks > 2) store.template operator()<2>(), store.template operator()<3>();
+  });
+  for (int64_t i = 0; i < last; ++i) {
+    const int64_t r = rows - last + i;
+    for (int64_t c = 0; c < columns; ++c) to(r)[c] = from(c)[r];
+  }
 }
 
 #if HWY_MAX_BYTES >= 32
 // Squares of four by four elements of 8 bytes, four of them at a time so that whole cache lines are read and written.
-inline void TransposeWide(const uint64_t* from, int64_t from_column, uint64_t* to, int64_t to_row, int64_t rows,
-                          int64_t columns) {
+template <class Columns, class Rows>
+HWY_INLINE void TransposeWide(Columns from, Rows to, int64_t rows, int64_t columns) {
   const hn::FixedTag<uint64_t, 4> d;
   using V = hn::Vec<decltype(d)>;
   const auto square = [&](int64_t row, int64_t c) HWY_ATTR {
-    const uint64_t* at = from + row + c * from_column;
-    const V a = hn::LoadU(d, at), b = hn::LoadU(d, at + from_column);
-    const V e = hn::LoadU(d, at + 2 * from_column), f = hn::LoadU(d, at + 3 * from_column);
+    const V a = hn::LoadU(d, from(c) + row), b = hn::LoadU(d, from(c + 1) + row);
+    const V e = hn::LoadU(d, from(c + 2) + row), f = hn::LoadU(d, from(c + 3) + row);
     const V even_low = hn::InterleaveLower(d, a, b), odd_low = hn::InterleaveUpper(d, a, b);
     const V even_high = hn::InterleaveLower(d, e, f), odd_high = hn::InterleaveUpper(d, e, f);
-    uint64_t* out = to + row * to_row + c;
-    hn::StoreU(hn::ConcatLowerLower(d, even_high, even_low), d, out);
-    hn::StoreU(hn::ConcatLowerLower(d, odd_high, odd_low), d, out + to_row);
-    hn::StoreU(hn::ConcatUpperUpper(d, even_high, even_low), d, out + 2 * to_row);
-    hn::StoreU(hn::ConcatUpperUpper(d, odd_high, odd_low), d, out + 3 * to_row);
+    hn::StoreU(hn::ConcatLowerLower(d, even_high, even_low), d, to(row) + c);
+    hn::StoreU(hn::ConcatLowerLower(d, odd_high, odd_low), d, to(row + 1) + c);
+    hn::StoreU(hn::ConcatUpperUpper(d, even_high, even_low), d, to(row + 2) + c);
+    hn::StoreU(hn::ConcatUpperUpper(d, odd_high, odd_low), d, to(row + 3) + c);
   };
   for (int64_t row = 0; row < rows; row += 8)
     for (int64_t c = 0; c < columns; c += 8)
@@ -126,20 +196,25 @@ inline void TransposeWide(const uint64_t* from, int64_t from_column, uint64_t* t
 #endif
 
 // Elements of up to four bytes; gives whether it has done them.
-template <class T>
-HWY_INLINE bool TransposeByBlocks(const T* from, int64_t from_column, T* to, int64_t to_row, int64_t rows,
-                                  int64_t columns) {
+template <class T, class Columns, class Rows>
+HWY_INLINE bool TransposeByBlocks(Columns from, Rows to, int64_t rows, int64_t columns) {
   constexpr std::size_t kSide = 16 / sizeof(T), kBlocks = HWY_MAX_BYTES >= 64 ? 4 : HWY_MAX_BYTES >= 32 ? 2 : 1;
   constexpr auto kRows = static_cast<int64_t>(kSide);
   if (rows < kRows && columns >= kRows * static_cast<int64_t>(kBlocks) &&
-      (rows == from_column || HWY_MAX_BYTES >= 64)) {
-    TransposeFewRows<T, kSide, kBlocks>(from, from_column, to, to_row, rows, columns);
+      (from.Reach(rows, columns) > 0 || HWY_MAX_BYTES >= 64)) {
+    TransposeFewRows<T, kSide, kBlocks>(from, to, rows, columns);
+    return true;
+  }
+  // Two are what native code lays between each other; rows are left for as many blocks.
+  if (columns > 2 && columns <= kRows && (columns == to.Step() || columns == kRows) &&
+      rows >= kRows * (static_cast<int64_t>(kBlocks) + 1)) {
+    TransposeFewColumns<T, kSide, kBlocks>(from, to, rows, columns);
     return true;
   }
   const auto take = [&]<std::size_t kRowsOfBlock, std::size_t kBlocksOfVector>() HWY_ATTR {
     if (rows < static_cast<int64_t>(kRowsOfBlock) || columns < static_cast<int64_t>(kRowsOfBlock * kBlocksOfVector))
       return false;
-    TransposeBlocks<T, kRowsOfBlock, kBlocksOfVector>(from, from_column, to, to_row, rows, columns);
+    TransposeBlocks<T, kRowsOfBlock, kBlocksOfVector>(from, to, rows, columns);
     return true;
   };
   if (take.template operator()<kSide, kBlocks>()) return true;
@@ -152,6 +227,18 @@ HWY_INLINE bool TransposeByBlocks(const T* from, int64_t from_column, T* to, int
   if constexpr (sizeof(T) == 1)
     if (take.template operator()<kSide / 4, 1>()) return true;
   return false;
+}
+
+// to(r)[c] = from(c)[r].
+template <class T, class Columns, class Rows>
+HWY_INLINE void TransposeColumns(Columns from, Rows to, int64_t rows, int64_t columns) {
+  if constexpr (sizeof(T) <= 4) {
+    if (TransposeByBlocks<T>(from, to, rows, columns)) return;
+  } else if constexpr (HWY_MAX_BYTES >= 32) {
+    if (rows >= 4 && columns >= 4) return TransposeWide(from, to, rows, columns);
+  }
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c) to(r)[c] = from(c)[r];
 }
 
 // Three or four arrays laid between each other, the coordinates of points or the channels of pixels, and taken apart:
@@ -204,13 +291,7 @@ void TransposeTile(const T* from, int64_t from_column, T* to, int64_t to_row, in
       for (int64_t k = 0; k < rows; ++k) to[k * to_row + c] = from[k + c * from_column];
     return;
   }
-  if constexpr (sizeof(T) <= 4) {
-    if (TransposeByBlocks(from, from_column, to, to_row, rows, columns)) return;
-  } else if constexpr (HWY_MAX_BYTES >= 32) {
-    if (rows >= 4 && columns >= 4) return TransposeWide(from, from_column, to, to_row, rows, columns);
-  }
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = 0; c < columns; ++c) to[r * to_row + c] = from[r + c * from_column];
+  TransposeColumns<T>(EvenColumns<T>{from, from_column}, EvenRows<T>{to, to_row}, rows, columns);
 }
 
 }  // namespace krafla::cpu::HWY_NAMESPACE
