@@ -123,6 +123,32 @@ TEST(UnrolledProgram, ProductsOfFew) {
   }
 }
 
+// Of integers matrices too: their sums have no order.
+TEST(UnrolledProgram, ProductsOfIntegers) {
+  for (const std::string type : {"s8", "u8", "s32"})
+    for (int k : {1, 2, 4}) {
+      const std::string e = std::to_string(k),
+                        module =
+                            "HloModule m\nENTRY e {\n  x = " + type + "[9,476," + e + "] parameter(0)\n  y = " + type +
+                            "[9," + e + ",2] parameter(1)\n  ROOT r = " + type +
+                            "[9,476,2] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, "
+                            "rhs_contracting_dims={1}\n}\n";
+      ExpectSameBits(module);
+      auto executable = CompileFor(NativeUse::kWorthwhile, module);
+      for (const plan::KernelPlan& kernel : (*executable)->plan().kernels)
+        if (const auto* body = std::get_if<plan::DotKernel>(&kernel.body)) {
+          EXPECT_EQ(cpu::UnrolledProduct(*body, 1).has_value(), cpu::native::HasNativeCode()) << type << " " << k;
+        }
+    }
+}
+
+// A convolution of one element a result, whose product may be -0.
+TEST(UnrolledProgram, ConvolutionsOfOneElement) {
+  ExpectSameBits(
+      "HloModule m\nENTRY e {\n  x = f32[2,15,10,1] parameter(0)\n  k = f32[1,1,1,2] parameter(1)\n"
+      "  ROOT r = f32[2,15,10,2] convolution(x, k), window={size=1x1}, dim_labels=b01f_01io->b01f\n}\n");
+}
+
 // Rows of a table, named by numbers, times a number each: the operand is computed where it is read. Products of -0 are
 // +0, as in sums.
 TEST(UnrolledProgram, ProductsOfComputedVectors) {

@@ -243,8 +243,9 @@ std::optional<ElementProgram> UnrolledReduction(const plan::ReduceKernel& body, 
       return std::nullopt;
     std::size_t each = stage.program.nodes.size();
     for (const Reduction& r : stage.reductions) {
-      // The sums of a convolution are told by their kind alone.
-      if (r.combiner.results.size() != r.inputs.size()) return std::nullopt;
+      // The sums of a convolution are told by their kind alone: those of one element have no order.
+      if (r.combiner.results.size() != r.inputs.size() && !(r.kind == Reduction::Kind::kSum && elements == 1))
+        return std::nullopt;
       each += r.combiner.nodes.size();
     }
     nodes += each * static_cast<std::size_t>(is_element ? elements : 1);
@@ -271,6 +272,15 @@ std::optional<ElementProgram> UnrolledReduction(const plan::ReduceKernel& body, 
         const Reduction& r = stage.reductions[k];
         std::vector<NodeId> arguments = totals[k];
         for (int input : r.inputs) arguments.push_back(at[At(stage.program.results[At(input)])]);
+        if (r.combiner.results.empty()) {
+          const ElementType type = plan::ComputeType(r.hlo_type);
+          totals[k][0] = out.Add({.op = NodeOp::kHlo,
+                                  .opcode = Opcode::kAdd,
+                                  .type = type,
+                                  .storage = type,
+                                  .operands = {arguments[0], arguments[1], kNoNode}});
+          continue;
+        }
         const std::vector<NodeId> combined = out.Add(r.combiner, {}, arguments, false);
         for (std::size_t v = 0; v < totals[k].size(); ++v) totals[k][v] = combined[At(r.combiner.results[v])];
       }
@@ -290,8 +300,11 @@ std::optional<ElementProgram> UnrolledProduct(const plan::DotKernel& dot, int64_
   const bool is_computed = dot.computes_lhs() || dot.computes_rhs();
   const bool is_over_result = (!dot.computes_rhs() || dot.m == 1) && (!dot.computes_lhs() || dot.n == 1);
   if (is_computed && (dot.k != 1 || !is_over_result)) return std::nullopt;
-  if (!native::HasNativeCode() || dot.k < 1 || !IsFloat(type) || dot.lhs_type != type || dot.rhs_type != type)
-    return std::nullopt;
+  // Integers are loaded as what they are added up in, or not at all.
+  const bool is_integer = IsIntegral(type) && plan::ComputeType(dot.lhs_type) == type &&
+                          plan::ComputeType(dot.rhs_type) == type && !is_computed;
+  const bool is_float = IsFloat(type) && dot.lhs_type == type && dot.rhs_type == type;
+  if (!native::HasNativeCode() || dot.k < 1 || !(is_float || is_integer)) return std::nullopt;
   Dims dims = dot.batch;
   dims.push_back(dot.m);
   dims.push_back(dot.n);
@@ -300,7 +313,8 @@ std::optional<ElementProgram> UnrolledProduct(const plan::DotKernel& dot, int64_
   const bool is_side_by_side = dot.lhs_k_stride == 1 && dot.rhs_k_stride == 1;
   const bool is_of_numbers =
       dot.m == 1 && dot.n == 1 && dot.k <= kMostUnrolled && points >= kFewRows && !is_side_by_side;
-  const bool is_many = (is_of_vectors && dot.k <= native::kMaxInterleaved && points >= kFewProducts) || is_of_numbers;
+  const bool is_many =
+      ((is_of_vectors || is_integer) && dot.k <= native::kMaxInterleaved && points >= kFewProducts) || is_of_numbers;
   const bool is_of_loop =
       runs >= kRunsOfLoop && dot.k <= kTinyDepth && points >= 1 && points <= kProductsOfLoop / dot.k && !is_computed;
   if ((!is_many && !is_of_loop) || points == INT64_MAX || dot.epilogue.space.dims() != dims) return std::nullopt;
@@ -309,10 +323,11 @@ std::optional<ElementProgram> UnrolledProduct(const plan::DotKernel& dot, int64_
   Unroller out(dims, dot.epilogue.buffers);
   plan::IndexSpace& space = out.space();
   const int rank = static_cast<int>(dims.size());
-  const auto load = [&](int binding, const Dims& batch_strides, int64_t offset, int side, int64_t side_stride) {
+  const auto load = [&](int binding, ElementType storage, const Dims& batch_strides, int64_t offset, int side,
+                        int64_t side_stride) {
     IndexId at = space.AddConstant(space.Mul(space.Iter(side), side_stride), offset);
     for (int b = 0; b < rank - 2; ++b) at = space.Add(at, space.Mul(space.Iter(b), batch_strides[At(b)]));
-    return out.Add({.op = NodeOp::kLoad, .type = type, .storage = type, .buffer = binding, .index = at});
+    return out.Add({.op = NodeOp::kLoad, .type = type, .storage = storage, .buffer = binding, .index = at});
   };
   const auto combine = [&](Opcode op, NodeId a, NodeId b) {
     return out.Add({.op = NodeOp::kHlo, .opcode = op, .type = type, .storage = type, .operands = {a, b, kNoNode}});
@@ -325,10 +340,10 @@ std::optional<ElementProgram> UnrolledProduct(const plan::DotKernel& dot, int64_
   NodeId sum = is_computed || is_of_numbers ? out.Add({.op = NodeOp::kConstant, .type = type}) : kNoNode;
   for (int64_t k = 0; k < dot.k; ++k) {
     const NodeId x = dot.computes_lhs() ? compute(dot.lhs_program)
-                                        : load(dot.lhs_binding, dot.lhs_batch_strides,
+                                        : load(dot.lhs_binding, dot.lhs_type, dot.lhs_batch_strides,
                                                dot.lhs_offset + k * dot.lhs_k_stride, rank - 2, dot.lhs_m_stride);
     const NodeId y = dot.computes_rhs() ? compute(dot.rhs_program)
-                                        : load(dot.rhs_binding, dot.rhs_batch_strides,
+                                        : load(dot.rhs_binding, dot.rhs_type, dot.rhs_batch_strides,
                                                dot.rhs_offset + k * dot.rhs_k_stride, rank - 1, dot.rhs_n_stride);
     const NodeId product = combine(Opcode::kMultiply, x, y);
     sum = sum == kNoNode ? product : combine(Opcode::kAdd, sum, product);
