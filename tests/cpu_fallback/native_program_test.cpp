@@ -194,7 +194,7 @@ TEST(NativeProgram, PlanesOfShortRows) {
   }
 }
 
-// Computed values of many elements are folded at a call, where a row of columns is a line of memory at least.
+// Computed values of many elements are folded at a call, where a row of columns is half a line of memory at least.
 TEST(NativeProgram, ColumnsOfComputedValuesAreFoldedTogether) {
   const auto layout = [](const char* columns) {
     const std::string c = columns;
@@ -219,19 +219,22 @@ TEST(NativeProgram, ColumnsOfComputedValuesAreFoldedTogether) {
 
 // Sums of what is computed of short lines go along the lines, and not over strided elements.
 TEST(NativeProgram, SumsOfComputedShortLinesGoAlongThem) {
-  auto executable = CompileFor(NativeUse::kWorthwhile, R"(HloModule m
+  for (const std::string columns : {"8", "16"}) {
+    auto executable = CompileFor(NativeUse::kWorthwhile, R"(HloModule m
 add { a = f32[] parameter(0)
   b = f32[] parameter(1)
   ROOT r = f32[] add(a, b) }
 ENTRY e {
-  x = f32[1000,26,16] parameter(0)
-  y = f32[1000,26,16] multiply(x, x)
+  x = f32[1000,26,)" + columns + R"(] parameter(0)
+  y = f32[1000,26,)" + columns + R"(] multiply(x, x)
   no = f32[] constant(0)
-  ROOT r = f32[1000,16] reduce(y, no), dimensions={1}, to_apply=add
+  ROOT r = f32[1000,)" + columns + R"(] reduce(y, no), dimensions={1}, to_apply=add
 })");
-  ASSERT_TRUE(executable) << executable.error().ToString();
-  const auto& body = std::get<plan::ReduceKernel>((*executable)->plan().kernels.at(0).body);
-  EXPECT_EQ(cpu::ChooseReduceTiling(body, cpu::FindReduceLanes(body)).layout, cpu::ReduceLayout::kRowsByElements);
+    ASSERT_TRUE(executable) << executable.error().ToString();
+    const auto& body = std::get<plan::ReduceKernel>((*executable)->plan().kernels.at(0).body);
+    EXPECT_EQ(cpu::ChooseReduceTiling(body, cpu::FindReduceLanes(body)).layout, cpu::ReduceLayout::kRowsByElements)
+        << columns;
+  }
 }
 
 TEST(NativeProgram, ElementsFromAnywhere) {

@@ -37,7 +37,7 @@ constexpr int64_t kFewColumns = 5;
 constexpr int64_t kFewElements = 16;
 constexpr int64_t kFewPlaneRows = 32;  // of all planes, which a call should have
 constexpr int64_t kPairedRow = 64;
-constexpr int64_t kLine = 64;  // bytes
+constexpr int64_t kLine = 64, kComputedLine = 32;  // bytes: of what is read, and of what is computed for folds
 
 // The lanes that one reduction may have.
 ElementType LaneFor(const ElementProgram& program, const Lanes& lanes, const Reduction& r) {
@@ -209,7 +209,7 @@ class ReduceTilingChoice {
   int64_t ElementsOfStep(int d) const {
     const int elements = LongestOther(row_rank_, rank_, -1);
     if (d != row_rank_ - 1 || ordered_ || elements < 0 || Extent(elements) <= kFewElements) return Extent(d);
-    const bool takes_lines = computes_ ? Extent(d) * WidestResult(body_, lanes_) >= kLine && AreFolded()
+    const bool takes_lines = computes_ ? Extent(d) * WidestResult(body_, lanes_) >= kComputedLine && AreFolded()
                                        : Extent(d) >= kFewColumns && IsDense(body_, lanes_, d, elements);
     return takes_lines ? Extent(d) * Extent(elements) : Extent(d);
   }
@@ -253,7 +253,7 @@ class ReduceTilingChoice {
     tile.column_dim = best_row_, tile.columns = columns;
     if (second_element >= 0 && TakeDenseColumns(second_element, few)) return;
     const bool takes_lines =
-        !few && !ordered_ && computes_ && columns == width && columns * WidestResult(body_, lanes_) >= kLine;
+        !few && !ordered_ && computes_ && columns == width && columns * WidestResult(body_, lanes_) >= kComputedLine;
     if (second_element >= 0 && takes_lines) {
       // Native code, and what folds its columns, go through many elements at a call.
       out_.layout = ReduceLayout::kRowsByElements;
