@@ -12,14 +12,18 @@ add { a = f32[] parameter(0)
  ROOT r = f32[] add(a, b) }
 )";
 
-// What a product of the exponentials of scores makes, and `gradient`, which is made of it.
+// What a product of the exponentials of scores makes, over the sum of a row, and `gradient`, which is made of it.
 std::string Scores(int64_t n, std::string_view gradient) {
   return Format(R"({0}ENTRY main {{
  q = f32[{1},8] parameter(0)
  k = f32[{1},8] parameter(1)
  s = f32[{1},{1}] dot(q, k), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
  e = f32[{1},{1}] exponential(s)
- o = f32[{1},8] dot(e, k), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+ z = f32[] constant(0)
+ total = f32[{1}] reduce(e, z), dimensions={{1}}, to_apply=add
+ totals = f32[{1},{1}] broadcast(total), dimensions={{0}}
+ p = f32[{1},{1}] divide(e, totals)
+ o = f32[{1},8] dot(p, k), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
  {2}
 }})",
                 kSums, n, gradient);
@@ -33,8 +37,10 @@ TEST(ProductRecomputer, GradientsComputeScoresAgain) {
   const Instruction *gradient = module->entry()->root(), *again = gradient->operand(0)->operand(0);
   const Instruction* forward = gradient->operand(1);
   ASSERT_EQ(again->opcode(), Opcode::kDot);
-  EXPECT_NE(again, forward->operand(0)->operand(0));
-  EXPECT_EQ(again->operand(0), forward->operand(0)->operand(0)->operand(0));
+  const Instruction* scores = forward->operand(0)->operand(0)->operand(0);
+  ASSERT_EQ(scores->opcode(), Opcode::kDot);
+  EXPECT_NE(again, scores);
+  EXPECT_EQ(again->operand(0), scores->operand(0));
   // Fusion would make one kernel of both otherwise.
   ASSERT_EQ(again->control_predecessors().size(), 1u);
   EXPECT_EQ(again->control_predecessors()[0], forward);
@@ -50,6 +56,17 @@ TEST(ProductRecomputer, OthersAreKept) {
     auto module = RunOn(text, {"product_recomputer"});
     return module ? Find(*module, Opcode::kDot).size() : 0;
   };
+  // Of a hidden layer nothing is reduced.
+  EXPECT_EQ(dots(R"(HloModule m
+ENTRY main {
+ q = f32[4096,8] parameter(0)
+ k = f32[4096,8] parameter(1)
+ s = f32[4096,4096] dot(q, k), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+ e = f32[4096,4096] tanh(s)
+ o = f32[4096,8] dot(e, k), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+ ROOT g = f32[4096,8] dot(e, o), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+})"),
+            3u);
   // Small ones.
   EXPECT_EQ(dots(Scores(512, "ROOT g = f32[512,8] dot(e, o), lhs_contracting_dims={0}, rhs_contracting_dims={0}")), 3u);
   // What no other product comes before.
@@ -62,7 +79,7 @@ TEST(ProductRecomputer, OthersAreKept) {
             3u);
   // What is reduced of them is computed again as well.
   EXPECT_EQ(dots(Scores(4096,
-                        "z = f32[] constant(0)\n l = f32[4096] reduce(e, z), dimensions={1}, to_apply=add\n"
+                        "l = f32[4096] reduce(e, z), dimensions={1}, to_apply=add\n"
                         "lb = f32[4096,8] broadcast(l), dimensions={0}\n ROOT g = f32[4096,8] add(lb, o)")),
             3u);
 }
