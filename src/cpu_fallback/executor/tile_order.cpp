@@ -43,7 +43,7 @@ std::optional<Reach> ReachOf(const ElementProgram& program, const Store& store) 
   while (is_longer) {
     is_longer = false;
     for (std::size_t d = 0; d < out.steps.size(); ++d) {
-      if (std::abs(out.steps[d]) != out.row || program.space.dims()[d] == 1) continue;
+      if (std::abs(out.steps[d]) != out.row || program.space.dims()[d] <= 1) continue;
       out.row *= program.space.dims()[d];
       is_longer = true;
     }

@@ -2,6 +2,8 @@
 // Blocks of loops that compute: what their reads and stores cost by words, and what they cost by vectors of four.
 #include <algorithm>
 #include <limits>
+#include <set>
+#include <vector>
 
 #include "plan/element_cost.h"
 #include "plan/reindex.h"
@@ -24,15 +26,20 @@ constexpr int64_t kLeastPoints = 64;   // of a loop that is worth the longer cod
 constexpr int64_t kStretch = 4096;     // bytes that the loads of a block may be apart
 constexpr int64_t kLargeArray = int64_t{6} << 20;  // bytes of an array that no cache of a processor holds
 
-// Divisions and moduli of an index.
+// Divisions and moduli of an index, each once.
 double DivisionsOf(const plan::IndexSpace& space, plan::IndexId index) {
-  double out = 0;
-  for (const plan::IndexTerm& t : space.expr(index).terms) {
-    const plan::IndexAtom& atom = space.atom(t.atom);
-    if (atom.kind == plan::IndexAtom::Kind::kFloorDiv || atom.kind == plan::IndexAtom::Kind::kMod)
-      out += 1 + DivisionsOf(space, atom.expr);
+  std::set<plan::AtomId> found;
+  std::vector<plan::IndexId> open = {index};
+  while (!open.empty()) {
+    const plan::IndexId at = open.back();
+    open.pop_back();
+    for (const plan::IndexTerm& t : space.expr(at).terms) {
+      const plan::IndexAtom& atom = space.atom(t.atom);
+      const bool divides = atom.kind == plan::IndexAtom::Kind::kFloorDiv || atom.kind == plan::IndexAtom::Kind::kMod;
+      if (divides && found.insert(t.atom).second) open.push_back(atom.expr);
+    }
   }
-  return out;
+  return static_cast<double>(found.size());
 }
 
 // What reads and stores of an invocation that takes four neighbours, or one, cost for a point.
