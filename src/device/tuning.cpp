@@ -194,6 +194,10 @@ constexpr Row kRows[] = {
        t.conv.direct_written_out = 3;
        t.linalg.reflectors = 4;
      }},
+    // Honeykrisp has Mesa's vendor id. An invocation has 128 registers; 64 numbers of two rows, as a softmax's gradient
+    // keeps, leave too few for what is made of them.
+    {[](const DeviceProfile& p) { return p.vendor_id == kVendorApple || p.driver_id == kDriverHoneykrisp; },
+     [](Tuning& t) { t.reduce.most_kept = 96; }},
     // A workgroup of 256 leaves each invocation of an Adreno 6xx 32 registers of four values.
     {[](const DeviceProfile& p) { return p.vendor_id == kVendorQualcomm; },
      [](Tuning& t) { t.loop.most_vector_cost = 64; }},
