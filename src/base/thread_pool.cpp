@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/first_exception.h"
 #include "base/interruption.h"
 #include "base/processors.h"
 #include "base/subnormals.h"
@@ -122,9 +123,7 @@ struct ThreadPool::Shared {
 
   std::atomic<int64_t> shared_loops{0}, alone{0}, calls{0}, taken_back{0}, late{0}, sleeps{0};
 
-  // What a chunk has thrown: memory that the host did not have. The caller throws it when all workers have left.
-  std::atomic<bool> failed{false};
-  std::exception_ptr failure;
+  FirstException thrown;  // by a chunk
 
   // The chunks of worker's part, then those that are left of the others'.
   void RunChunks(const ThreadPool* pool, int worker) {
@@ -132,7 +131,7 @@ struct ThreadPool::Shared {
     const HelpedWork helped(work);
     const Subnormals as_there(subnormals);
     try {
-      for (int i = 0; i < workers && !failed.load(std::memory_order_relaxed); ++i) {
+      for (int i = 0; i < workers && !thrown.IsThere(); ++i) {
         Part& part = parts[static_cast<std::size_t>((worker + i) % workers)];
         while (part.next.load(std::memory_order_relaxed) < part.end) {
           const int64_t begin = part.next.fetch_add(chunk, std::memory_order_relaxed);
@@ -140,17 +139,7 @@ struct ThreadPool::Shared {
           body(context, begin, std::min(begin + chunk, part.end), worker);
         }
       }
-    } catch (...) {
-      if (!failed.exchange(true)) failure = std::current_exception();
-    }
-  }
-
-  // After all workers have left.
-  void ThrowFailure() {
-    if (failed.load(std::memory_order_relaxed)) [[unlikely]] {
-      failed.store(false, std::memory_order_relaxed);
-      std::rethrow_exception(std::exchange(failure, nullptr));
-    }
+    } catch (...) { thrown.Keep(); }
   }
 
   void CameLate(Clock::time_point now) {
@@ -248,12 +237,12 @@ void ThreadPool::Run(int64_t count, int64_t grain, double nanoseconds, Body body
     s.shared_loops.fetch_add(1, std::memory_order_relaxed);
     run_tasks_(workers, [this](int worker) { shared_->RunChunks(this, worker); });
     s.RunChunks(this, 0);  // nothing is left, unless the tasks were not all run
-    s.ThrowFailure();
+    s.thrown.Throw();
   } else if (CallWorkers(workers, nanoseconds)) {
     const Clock::time_point called = Clock::now();
     s.RunChunks(this, 0);
     Join(workers, called);
-    s.ThrowFailure();
+    s.thrown.Throw();
   } else {
     const InsideWhile here({this, 0});
     body(context, 0, count, 0);

@@ -37,7 +37,6 @@ BlockFn FindSelect(int bytes) {
   }
 }
 
-// -NaN < -inf < ... < -0 < +0 < ... < +inf < +NaN: sign-magnitude patterns as integers.
 template <class U, class Key>
 void BlockByKeys(const void* const* in, void* out, int64_t n, const BlockParams& params, Key&& key) {
   using S = decltype(key(U{}));
@@ -56,6 +55,7 @@ void BlockByKeys(const void* const* in, void* out, int64_t n, const BlockParams&
   }
 }
 
+// -NaN < -inf < ... < -0 < +0 < ... < +inf < +NaN: sign-magnitude patterns as integers.
 template <class U>
 void TotalOrderBlock(const void* const* in, void* out, int64_t n, const BlockParams& params) {
   using S = std::make_signed_t<U>;

@@ -42,7 +42,7 @@ struct KeptValue {
 enum class Unmerged : uint8_t {
   kKind,           // the reader is of a family that does not follow a reduction, a dot or a convolution
   kRegionSize,     // FusionLimits::reductions, members
-  kFull,           // FusionLimits::merged
+  kFull,           // FusionLimits::merged, formulas
   kRows,           // they do not run over the same rows and elements, or the rows are better shared among workgroups
   kBetween,        // a third kernel lies between
   kTries,          // FusionLimits::refusals

@@ -3,8 +3,6 @@
 // taken apart and put together in registers, and in between fours of neighbours are computed as vectors.
 #pragma once
 
-#include <map>
-
 #include "spirv_codegen/move_lowering.h"
 
 namespace krafla::spirv {

@@ -9,6 +9,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/first_exception.h"
 #include "vk_runtime/cache_file.h"
 #include "vk_runtime/device.h"
 
@@ -196,13 +197,12 @@ void PipelineStore::BuildAll(std::size_t count, const std::function<void(std::si
     wanted =
         std::min(static_cast<unsigned>(pool != nullptr ? pool->threads() : ThreadPool::DefaultThreads()), kMostThreads);
   std::atomic<std::size_t> next = 0;
-  std::atomic<bool> thrown = false;
-  std::exception_ptr exception;
+  FirstException thrown;
   const auto work = [&] {
     try {
-      for (std::size_t j = next++; j < count && !thrown; j = next++) build(j);
+      for (std::size_t j = next++; j < count && !thrown.IsThere(); j = next++) build(j);
     } catch (...) {  // the host has no memory
-      if (!thrown.exchange(true)) exception = std::current_exception();
+      thrown.Keep();
     }
   };
   struct Joined {
@@ -222,7 +222,7 @@ void PipelineStore::BuildAll(std::size_t count, const std::function<void(std::si
     }
     work();
   }
-  if (exception) std::rethrow_exception(exception);
+  thrown.Throw();
 }
 
 Result<std::vector<std::shared_ptr<Pipeline>>> PipelineStore::Create(std::span<const KernelCode> kernels,

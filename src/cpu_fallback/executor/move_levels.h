@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "plan/element_program.h"
@@ -29,6 +30,20 @@ struct MoveLevels {
   // Nothing where the program does something else.
   static std::optional<MoveLevels> Of(const plan::ElementProgram& program);
 };
+
+// Bytes from the first element of all.
+struct MovePlace {
+  int64_t from = 0, to = 0;
+};
+// Where the levels are in turn `number` of all their turns, of which the last level's go fastest.
+inline MovePlace PlaceOf(std::span<const MoveLevel> levels, int64_t number) {
+  MovePlace out;
+  for (std::size_t l = levels.size(); l-- > 0; number /= levels[l].extent) {
+    const int64_t i = number % levels[l].extent;
+    out.from += i * levels[l].from, out.to += i * levels[l].to;
+  }
+  return out;
+}
 
 // Takes the levels out along which elements lie side by side in both arrays; the bytes of such a row.
 int64_t TakeRow(std::vector<MoveLevel>& levels, int64_t width);

@@ -85,11 +85,7 @@ template <class Copy>
 void StridedCopy::RunBlocks(int64_t begin, int64_t end, const std::byte* from, std::byte* to, Copy copy) const {
   const int64_t blocks = BlocksOfLines();
   for (int64_t b = begin; b < end && !IsInterrupted(); ++b) {
-    int64_t rest = b / blocks, from_at = 0, to_at = 0;
-    for (std::size_t l = outer_.size(); l-- > 0; rest /= outer_[l].extent) {
-      const int64_t i = rest % outer_[l].extent;
-      from_at += i * outer_[l].from, to_at += i * outer_[l].to;
-    }
+    const auto [from_at, to_at] = PlaceOf(outer_, b / blocks);
     if (lines_.extent == 1) {
       const int64_t row = b % blocks * kRowsOfLine, rows = std::min(kRowsOfLine, rows_.extent - row);
       const std::byte* f = from + from_at + row * rows_.from;

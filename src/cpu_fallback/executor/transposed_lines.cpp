@@ -91,13 +91,9 @@ void TransposedLines::Run(std::span<std::byte* const> buffers, ThreadPool& pool)
     for (int64_t call = begin; call < end; ++call) {
       if ((call - begin) % kCallsBetweenLooks == 0 && IsInterrupted()) return;
       const int64_t column_part = call % columns_.parts, row_part = call / columns_.parts % rows_.parts;
-      int64_t rest = call / columns_.parts / rows_.parts;
-      int64_t from_at = column_part * columns_.from + row_part * rows_.from;
-      int64_t to_at = column_part * columns_.to + row_part * rows_.to;
-      for (std::size_t l = outer_.size(); l-- > 0; rest /= outer_[l].extent) {
-        from_at += rest % outer_[l].extent * outer_[l].from;
-        to_at += rest % outer_[l].extent * outer_[l].to;
-      }
+      auto [from_at, to_at] = PlaceOf(outer_, call / columns_.parts / rows_.parts);
+      from_at += column_part * columns_.from + row_part * rows_.from;
+      to_at += column_part * columns_.to + row_part * rows_.to;
       TransposeColumns(static_cast<int>(width_), from + from_at, columns_.places.data(), to + to_at,
                        {rows_.places.data(), rows_.step}, size_of(rows_, row_part), size_of(columns_, column_part));
     }

@@ -16,9 +16,8 @@ namespace krafla::cpu {
 std::optional<plan::ElementProgram> UnrolledReduction(const plan::ReduceKernel& body, int64_t runs);
 
 // Many products of a vector of up to 4 elements with vectors, as the lightness of pixels, and of integers in matrices
-// of such a depth, as a loop over all of them,
-// and few products of small matrices that a program's loop runs in each of its turns, which can have them as a part of
-// its own. Nothing: it is better done as a product of matrices.
+// of such a depth, as a loop over all of them, and few products of small matrices that a program's loop runs in each of
+// its turns, which can have them as a part of its own. Nothing: it is better done as a product of matrices.
 std::optional<plan::ElementProgram> UnrolledProduct(const plan::DotKernel& dot, int64_t runs);
 
 // A loop over rows of 2 to 4 elements that are stored one behind the other, but some of which are loaded from far

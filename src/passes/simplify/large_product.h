@@ -3,6 +3,9 @@
 // instructions make of them.
 #pragma once
 
+#include <algorithm>
+#include <vector>
+
 #include "passes/rewrite.h"
 
 namespace krafla {
@@ -17,6 +20,22 @@ inline bool IsLargeProduct(const Instruction& i, int64_t least_bytes) {
   if (operands > i.shape().element_count() / kLeastGrowth) return false;
   for (int64_t d : i.attr<DotAttributes>().lhs_contracting) depth *= i.operand(0)->shape().dim(d);
   return depth <= kMostDepth;
+}
+
+// The large products of a computation, and all of its instructions, operands first. Where there are none, nothing.
+struct LargeProducts {
+  std::vector<Instruction*> order, dots;
+};
+inline Result<LargeProducts> FindLargeProducts(Computation& computation, int64_t least_bytes) {
+  const auto is_large = [&](const auto& i) { return IsLargeProduct(*i, least_bytes); };
+  LargeProducts out;
+  if (std::ranges::none_of(computation.instructions(), is_large)) return out;
+  KRAFLA_TRY(computation.SortTopologically());
+  for (const auto& i : computation.instructions()) {
+    out.order.push_back(i.get());
+    if (is_large(i)) out.dots.push_back(i.get());
+  }
+  return out;
 }
 
 // Whether each element of the result is made of one element of an operand of the same dimensions, or of the same in

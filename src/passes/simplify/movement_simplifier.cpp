@@ -99,9 +99,7 @@ Instruction* SimplifyMovement(Instruction* i) {
         op == Opcode::kGetTupleElement ||
         HasTrait(op, op_trait::kSideEffect | op_trait::kCollective | op_trait::kCalls | op_trait::kAsyncDone))
       return nullptr;
-    auto zero = Literal::Create(Shape::MakeScalar(i->shape().element_type()));
-    if (!zero) return nullptr;
-    return Rewriter(*i).Splat(std::move(*zero), i->shape().dims());
+    return Rewriter(*i).Splat(ScalarZero(i->shape().element_type()), i->shape().dims());
   }
 #define KRAFLA_RULE(Name) \
   if (op == Opcode::k##Name) return Simplify##Name(i)

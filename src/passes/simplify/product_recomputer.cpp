@@ -14,7 +14,6 @@
 // largest) would not fit the sum of the exponentials. A control edge keeps the copy of a product behind what its first
 // reader needs besides: otherwise fusion would have the forward pass compute both.
 #include <algorithm>
-#include <bit>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -143,12 +142,8 @@ class Recomputed {
 Result<bool> ProductRecomputer(Module& module, const PassOptions&) {
   bool changed = false;
   for (Computation* computation : ReachableComputations(module)) {
-    std::vector<Instruction*> order, dots;
-    KRAFLA_TRY(computation->SortTopologically());
-    for (const auto& i : computation->instructions()) {
-      order.push_back(i.get());
-      if (IsLargeProduct(*i, kLeastRecomputed)) dots.push_back(i.get());
-    }
+    KRAFLA_ASSIGN(LargeProducts products, FindLargeProducts(*computation, kLeastRecomputed));
+    auto& [order, dots] = products;
     for (std::size_t d = 0; d < dots.size(); d += kDotsTogether)
       changed |=
           Recomputed(*computation, order, std::span(dots).subspan(d, std::min(kDotsTogether, dots.size() - d))).Run();

@@ -240,17 +240,12 @@ class ScoreRegion {
 Result<bool> ScoreOrder(Module& module, const PassOptions&) {
   bool changed = false;
   for (Computation* computation : ReachableComputations(module)) {
-    KRAFLA_TRY(computation->SortTopologically());
-    std::vector<Instruction*> order, dots;
-    for (const auto& i : computation->instructions()) {
-      order.push_back(i.get());
-      if (IsLargeProduct(*i, kLeastOrdered)) dots.push_back(i.get());
-    }
+    KRAFLA_ASSIGN(const LargeProducts products, FindLargeProducts(*computation, kLeastOrdered));
     std::unordered_set<const Instruction*> rewritten;
-    for (Instruction* dot : dots) {
+    for (Instruction* dot : products.dots) {
       ScoreRegion region(*dot);
       if (!region.Find(rewritten)) continue;
-      KRAFLA_TRY(region.Rewrite(order, rewritten));
+      KRAFLA_TRY(region.Rewrite(products.order, rewritten));
       changed = true;
     }
   }

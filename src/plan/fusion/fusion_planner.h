@@ -135,7 +135,7 @@ class FusionPlanner {
   KeptValue Inline(const Instruction& i, const Uses& mine);
 
   // The part of Inline that asks for the room in each kernel, with the copies that it would hold, and takes it.
-  KeptWhy TakeRoom(const Instruction& i, const std::vector<std::pair<KernelId, int64_t>>& kernels);
+  KeptWhy TakeRoom(const Instruction& i, double cost, const std::vector<std::pair<KernelId, int64_t>>& kernels);
 
   // Writes down why `i` is kept. What is wanted in memory stays so.
   void LogKept(const Instruction& i, const KeptValue& kept) {
@@ -200,7 +200,7 @@ class FusionPlanner {
   // Builds the group's kernel and leaves it in the group; false where its members cannot be one kernel.
   bool Build(FusionGroup& g) const;
 
-  // Whether it has more instructions than a kernel may (FusionLimits::merged).
+  // Whether it has more instructions than a kernel may, or dearer formulas (FusionLimits::merged, formulas).
   bool IsTooFull(const FusionGroup& g) const;
 
   // Whether the program of a merged group has few more evaluations than the programs of its members. What a member

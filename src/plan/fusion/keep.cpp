@@ -225,7 +225,7 @@ KeptValue FusionPlanner::Inline(const Instruction& i, const Uses& mine) {
   } else if (operands > 0) {
     if (!(cost <= 1 && operands == 1 && factor <= 2.01)) return kept(KeptWhy::kShared);
   }
-  return kept(TakeRoom(i, kernels));
+  return kept(TakeRoom(i, cost, kernels));
 }
 
 bool FusionPlanner::IsOfWindows(const KernelId& kernel) const {
@@ -239,8 +239,8 @@ bool FusionPlanner::IsOfOneElement(const KernelId& kernel) const {
   return i->shape().IsArray() && i->shape().element_count() == 1;
 }
 
-KeptWhy FusionPlanner::TakeRoom(const Instruction& i, const std::vector<std::pair<KernelId, int64_t>>& kernels) {
-  const double cost = ElementCost(i.opcode(), i.shape().element_type());
+KeptWhy FusionPlanner::TakeRoom(const Instruction& i, double cost,
+                                const std::vector<std::pair<KernelId, int64_t>>& kernels) {
   const double formula = cost >= kLeastFormula ? cost : 0;
   // What a kernel reaches in several ways it evaluates several times. A chain that doubles at each step is cut.
   for (const auto& [kernel, copies] : kernels) {

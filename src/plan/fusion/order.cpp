@@ -37,6 +37,7 @@ FusionPlanner::Overwrites FusionPlanner::FindOverwrites() const {
       writes(g, state);
     }
   }
+  if (out.values.empty()) return out;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     if (groups_[g].heroes.empty() && groups_[g].roots.empty()) continue;
     for (const ValueRef& read : values_[g]) {

@@ -22,36 +22,27 @@ bool MayRunBefore(const ProgramPlan& plan, const RowChain& chain, const LaunchSt
          });
 }
 
-// Whether a launch that would run before the chain may run within it, where its `reader` stands: nothing else needs
-// what it writes, and nothing that runs before the chain overwrites what it needs.
+// Whether a launch writes what another one touches.
+bool WritesFor(const ProgramPlan& plan, const LaunchStep& writer, const LaunchStep& other) {
+  const std::vector<Binding>& bindings = plan.kernels[static_cast<std::size_t>(writer.kernel)].bindings;
+  for (std::size_t b = 0; b < bindings.size(); ++b)
+    if (bindings[b].written && std::ranges::contains(other.bindings, writer.bindings[b].allocation, &Slice::allocation))
+      return true;
+  return false;
+}
+bool Meet(const ProgramPlan& plan, const LaunchStep& a, const LaunchStep& b) {
+  return WritesFor(plan, a, b) || WritesFor(plan, b, a);
+}
+
+// Whether a launch that would run before the chain may run within it, where its reader stands: nothing else needs what
+// it writes, and nothing that runs before the chain overwrites what it needs.
 bool MayRunWithin(const ProgramPlan& plan, const StepList& list, std::span<const std::size_t> before,
                   std::size_t step) {
   const LaunchStep& launch = *LaunchAt(list, step);
-  if (!DonatedTo(plan, launch).empty()) return false;
-  const auto written = [&](const LaunchStep& l, std::size_t b) {
-    return plan.kernels[static_cast<std::size_t>(l.kernel)].bindings[b].written;
-  };
-  for (std::size_t other : before) {
-    if (other == step) continue;
-    const LaunchStep& o = *LaunchAt(list, other);
-    for (std::size_t b = 0; b < launch.bindings.size(); ++b)
-      for (std::size_t c = 0; c < o.bindings.size(); ++c)
-        if (launch.bindings[b].allocation == o.bindings[c].allocation &&
-            (written(launch, b) || (other > step && written(o, c))))
-          return false;
-  }
-  return true;
-}
-
-// Whether one of two launches writes what the other one touches.
-bool Meet(const ProgramPlan& plan, const LaunchStep& a, const LaunchStep& b) {
-  const auto written = [&](const LaunchStep& l, std::size_t n) {
-    return plan.kernels[static_cast<std::size_t>(l.kernel)].bindings[n].written;
-  };
-  for (std::size_t m = 0; m < a.bindings.size(); ++m)
-    for (std::size_t n = 0; n < b.bindings.size(); ++n)
-      if (a.bindings[m].allocation == b.bindings[n].allocation && (written(a, m) || written(b, n))) return true;
-  return false;
+  return DonatedTo(plan, launch).empty() && std::ranges::none_of(before, [&](std::size_t s) {
+           const LaunchStep& other = *LaunchAt(list, s);
+           return s != step && (WritesFor(plan, launch, other) || (s > step && WritesFor(plan, other, launch)));
+         });
 }
 
 // Takes launches that would run before the chain into it, where the last member reads what they write.

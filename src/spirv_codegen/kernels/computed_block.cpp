@@ -24,7 +24,6 @@ constexpr double kMostCost = 48;       // of a point: of more, reads and stores 
 constexpr double kMostBlockCost = 96;  // of all points of a block, whose code is written out
 constexpr int64_t kLeastPoints = 64;   // of a loop that is worth the longer code
 constexpr int64_t kStretch = 4096;     // bytes that the loads of a block may be apart
-constexpr int64_t kLargeArray = int64_t{6} << 20;  // bytes of an array that no cache of a processor holds
 
 // Divisions and moduli of an index, each once.
 double DivisionsOf(const plan::IndexSpace& space, plan::IndexId index) {
@@ -80,7 +79,7 @@ bool GainsByWords(const plan::ElementProgram& program, MoveIndices& indices) {
   if (indices.starts().length == 0) return true;
   const auto is_large = [&](int buffer) {
     const plan::ProgramBuffer& b = program.buffers[static_cast<std::size_t>(buffer)];
-    return b.element_count * StorageBytes(b.storage) > kLargeArray;
+    return b.element_count * StorageBytes(b.storage) > kLargeBytes;
   };
   bool out = false, bytes = false;
   bool large = std::ranges::any_of(program.stores, [&](const plan::Store& s) { return is_large(s.buffer); });
@@ -124,7 +123,7 @@ std::optional<double> CostByWords(const MoveBlock& block, MoveIndices& indices) 
   // As of blocks that are moved: the stores of all lanes together should go to few lines of memory.
   const bool is_large = std::ranges::any_of(program.stores, [&](const plan::Store& s) {
     const int64_t bytes = StorageBytes(s.storage);
-    return block.points * bytes > 16 && Extent(program, 0) * bytes > kLargeArray;
+    return block.points * bytes > 16 && Extent(program, 0) * bytes > kLargeBytes;
   });
   if (is_large) cost *= 2;
   return cost / static_cast<double>(block.points);

@@ -15,11 +15,10 @@ namespace krafla::spirv {
 namespace {
 
 using plan::IndexId;
-constexpr int64_t kLeastRowBytes = 24;             // of a row of the result that has blocks of its own
-constexpr int64_t kLargeBytes = int64_t{6} << 20;  // of an array that no cache of a processor holds
-constexpr int64_t kLineBytes = 64;                 // of a line of memory
-constexpr int64_t kLeastRun = 8;                   // blocks in a run of elements that are not bytes, there too
-constexpr int64_t kLeastTurned = 8;                // rows of words that are turned over, where time goes to memory
+constexpr int64_t kLeastRowBytes = 24;  // of a row of the result that has blocks of its own
+constexpr int64_t kLineBytes = 64;      // of a line of memory
+constexpr int64_t kLeastRun = 8;        // blocks in a run of elements that are not bytes, there too
+constexpr int64_t kLeastTurned = 8;     // rows of words that are turned over, where time goes to memory
 // Words of a row that are read where rows are shifted. 2047 x 1999 bytes were transposed in 1.0 ms of one Zen 4 core by
 // five of them, in 1.4 by two; elements of two bytes, whose squares are smaller, gain nothing by more than three.
 constexpr int64_t kShiftedWords = 5, kShiftedWordsOfPairs = 3;

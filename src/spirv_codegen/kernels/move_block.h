@@ -15,6 +15,9 @@ namespace krafla::spirv {
 class LoopProblem;
 struct Target;
 
+// Of an array that no cache of a processor holds.
+inline constexpr int64_t kLargeBytes = int64_t{6} << 20;
+
 enum class MoveForm : uint8_t {
   kFlat,   // of all dimensions as one; the result's words are the blocks'
   kRows,   // each row of the result has blocks of its own, which begin with words of it
