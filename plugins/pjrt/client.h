@@ -10,6 +10,7 @@
 
 #include "api/client.h"
 #include "plugins/pjrt/array.h"
+#include "plugins/pjrt/cross_host.h"
 #include "plugins/pjrt/functions.h"
 #include "plugins/pjrt/lane.h"
 #include "plugins/pjrt/named_values.h"
@@ -68,6 +69,7 @@ struct PJRT_Client {
   std::shared_ptr<krafla::transport::World> world;       // null: there is one process
   std::map<krafla::Client*, std::unique_ptr<krafla::pjrt::Lane>> lanes;
   PJRT_TopologyDescription topology;
+  krafla::pjrt::Arrivals arrivals;  // the last: its threads end before all else goes
 
   // Null where there is none.
   PJRT_Device* FindDevice(int64_t id) const;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The chain of extensions: Profiler (profiler.cpp), Layouts (layouts.cpp), and here Shardings, how the arguments and
-// results of a program for several devices lie over them. Callers ask where they left the choice to us.
+// The chain of extensions: Profiler (profiler.cpp), CrossHostTransfers (cross_host.cpp), Layouts (layouts.cpp), and
+// here Shardings, how the arguments and results of a program for several devices lie over them. Callers ask where they
+// left the choice to us.
+#include "plugins/pjrt/cross_host.h"
 #include "plugins/pjrt/entry.h"
 #include "plugins/pjrt/functions.h"
 #include "plugins/pjrt/layouts.h"
@@ -29,7 +31,8 @@ Result<> OutputShardings(PJRT_Shardings_PJRT_Executable_OutputShardings_Args& ar
 }  // namespace
 
 PJRT_Extension_Base* Extensions() {
-  LayoutsExtension()->base.next = &ProfilerExtension()->base;
+  CrossHostExtension()->base.next = &ProfilerExtension()->base;
+  LayoutsExtension()->base.next = &CrossHostExtension()->base;
   static PJRT_Shardings_Extension shardings = [] {
     PJRT_Shardings_Extension out = {};
     out.base.struct_size = sizeof(PJRT_Shardings_Extension);

@@ -46,8 +46,7 @@ Mesh::~Mesh() {
     ending_ = true;
     end_by_ = Clock::now() + (failure_ ? kGoodbyeOfFailed : kGoodbye);
     for (Peer& p : peers_)
-      if (p.connection >= 0)
-        Enqueue(p, {.header = {.kind = kBye}, .bytes = {}, .owned = {}, .sent = 0, .done = nullptr});
+      if (p.connection >= 0) Enqueue(p, {.header = {.kind = kBye}});
   }
   Wake();
   thread_.join();
@@ -110,8 +109,7 @@ void Mesh::Beat() {
   if (now < next_beat_ || ending_) return;
   next_beat_ = now + beat_;
   for (Peer& p : peers_)
-    if (p.connection >= 0 && p.out.empty())
-      Enqueue(p, {.header = {.kind = kBeat}, .bytes = {}, .owned = {}, .sent = 0, .done = nullptr}), WriteTo(p);
+    if (p.connection >= 0 && p.out.empty()) Enqueue(p, {.header = {.kind = kBeat}}), WriteTo(p);
 }
 
 // False: the connection is broken. What it could not send yet stays.
@@ -370,8 +368,6 @@ Result<> Mesh::Exchange(std::span<const Outgoing> sends, std::span<const Incomin
         p,
         {.header = {.kind = out.key.kind, .source = out.key.source, .target = out.key.target, .number = out.key.number},
          .bytes = out.bytes,
-         .owned = {},
-         .sent = 0,
          .done = &sent[i]});
     // What the connection takes at once needs no other thread.
     if (was_empty && !WriteTo(p)) EndOf(out.rank);
@@ -406,20 +402,25 @@ Result<> Mesh::Exchange(std::span<const Outgoing> sends, std::span<const Incomin
 }
 
 Result<> Mesh::Post(int rank, const Key& key, std::span<const std::byte> bytes) {
-  std::vector<std::byte> copy(bytes.begin(), bytes.end());
+  auto copy = std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
+  const std::span<const std::byte> copied = *copy;
+  return Post(rank, key, copied, std::move(copy));
+}
+
+Result<> Mesh::Post(int rank, const Key& key, std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
   {
     std::lock_guard lock(mutex_);
     if (failure_) return Failure(*failure_);
     Peer& p = At(rank);
     if (rank == rank_) {
-      HandOver(p, key, std::move(copy));
+      HandOver(p, key, {bytes.begin(), bytes.end()});
       return {};
     }
     if (p.connection < 0) return Unavailable("{} has left the program.", name(rank));
     Letter letter;
     letter.header = {.kind = key.kind, .source = key.source, .target = key.target, .number = key.number};
-    letter.owned = std::move(copy);
-    letter.bytes = letter.owned;
+    letter.owner = std::move(owner);
+    letter.bytes = bytes;
     Enqueue(p, std::move(letter));
   }
   Wake();

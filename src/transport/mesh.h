@@ -72,6 +72,8 @@ class Mesh {
   Result<> Exchange(std::span<const Outgoing> sends, std::span<const Incoming> receives, const Patience& patience);
   // Copies the bytes and returns.
   Result<> Post(int rank, const Key& key, std::span<const std::byte> bytes);
+  // Returns at once; `owner` keeps the bytes until they are sent.
+  Result<> Post(int rank, const Key& key, std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
   Result<std::vector<std::byte>> Take(int rank, const Key& key, const Patience& patience);
 
   // Ends the waits of all ranks, now and from now on. The first failure stays.
@@ -92,11 +94,12 @@ class Mesh {
     uint64_t bytes = 0;
   };
   struct Letter {  // on its way out
-    Header header;
-    std::span<const std::byte> bytes;
-    std::vector<std::byte> owned;  // where they are copied
-    std::size_t sent = 0;          // of the header and the bytes
-    bool* done = nullptr;          // of whoever waits
+    Header header = {};
+    std::span<const std::byte> bytes = {};
+    std::shared_ptr<const void> owner = {};  // where somebody else keeps them for the letter
+    std::vector<std::byte> owned = {};       // where they are copied
+    std::size_t sent = 0;                    // of the header and the bytes
+    bool* done = nullptr;                    // of whoever waits
   };
   struct Posted {  // somebody waits for it
     std::span<std::byte> to;

@@ -14,7 +14,7 @@
 namespace krafla::transport {
 namespace {
 
-constexpr uint32_t kGather = 0xfffe0002;
+constexpr uint32_t kGather = 0xfffe0002, kArray = 0xfffe0003;
 constexpr int kMaxSlots = 1024;
 
 std::string RandomText(std::size_t bytes) {
@@ -189,6 +189,20 @@ Result<> World::Exchange(std::span<const Outgoing> sends, std::span<const Incomi
   for (const Outgoing& o : own_sends) KRAFLA_TRY(mesh_->Post(o.rank, o.key, o.bytes));
   KRAFLA_TRY(engine->Exchange(other_sends, other_receives, patience));
   return mesh_->Exchange({}, own_receives, patience);
+}
+
+Result<> World::Send(int rank, int64_t number, std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
+  return mesh_->Post(rank, {.kind = kArray, .number = number}, bytes, std::move(owner));
+}
+
+Result<> World::Receive(int rank, int64_t number, std::span<std::byte> bytes, const Patience& patience) {
+  const Incoming array{.rank = rank, .key = {.kind = kArray, .number = number}, .bytes = bytes};
+  Result<> outcome = mesh_->Exchange({}, {&array, 1}, patience);
+  if (outcome || outcome.error().code() != StatusCode::kDeadlineExceeded) return outcome;
+  const std::string why = mesh_->ExplainAll();
+  return DeadlineExceeded("An array of {} has not come within {} s{}{}.", NameOf(rank),
+                          std::chrono::duration_cast<std::chrono::seconds>(options_.time_limit).count(),
+                          why.empty() ? "" : ": ", why);
 }
 
 int64_t World::NextNumber(std::span<const int> ranks) {

@@ -63,6 +63,10 @@ class World {
   // Bytes from and to other ranks, by the engine where there is one.
   Result<> Exchange(std::span<const Outgoing> sends, std::span<const Incoming> receives, const Patience& patience);
   Mesh& mesh() { return *mesh_; }
+  // An array outside of any program, over the connection of the two ranks. `number`: what sender and receiver call it;
+  // arrays of one number come in order. Send returns at once, and `owner` keeps the bytes.
+  Result<> Send(int rank, int64_t number, std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
+  Result<> Receive(int rank, int64_t number, std::span<std::byte> bytes, const Patience& patience);
   // "shared", "sockets", "gloo", "mpi": what messages between other than co-located ranks take.
   const std::string& transport() const { return transport_; }
 

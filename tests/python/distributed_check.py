@@ -105,6 +105,42 @@ def check_checkpoints(folder, per):
     same_shards(last["weights"], cut(P(("x", "y")), whole + 3))
 
 
+def check_moves(rank, size, per):
+    """Arrays that go from the devices of one process to those of another, and back, outside of any program."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+    def over(process, spec):
+        return NamedSharding(Mesh(np.array(jax.local_devices(process_index=process)), ("y",)), spec)
+
+    random = np.random.default_rng(5)
+    rows = 8 * per
+    tree = [random.standard_normal((rows, 5)).astype(np.float32), np.arange(rows, dtype=np.int32),
+            random.standard_normal((rows, 3)).astype(jnp.bfloat16), random.integers(0, 2, (rows, 7)).astype(bool),
+            random.integers(-8, 8, (rows, 3)).astype(jnp.int4), np.zeros((rows, 0), np.float32),
+            (random.standard_normal((rows, 2)) * (1 + 2j)).astype(np.complex64),
+            random.standard_normal((rows, 1 << 16)).astype(np.float32)]
+    last = size - 1
+    for spec in (P("y"), P()):
+        there = jax.device_put(jax.device_put(tree, over(0, spec)), over(last, spec))
+        for array, expected in zip(there, tree, strict=True):
+            assert len(array.addressable_shards) == (per if rank == last else 0)
+            for shard in array.addressable_shards:
+                np.testing.assert_array_equal(np.asarray(shard.data), expected[shard.index])
+        # What is still being computed goes when it is there, also where its buffer is given away at once.
+        if rank == last:
+            there[0] = jax.jit(lambda a: a * 2 + 1, donate_argnums=0)(there[0])
+        else:
+            there[0] = jax.make_array_from_single_device_arrays(tree[0].shape, over(last, spec), [], dtype=np.float32)
+        back = jax.device_put(there[0], over(0, spec))
+        if rank == last:
+            there[0] = jax.jit(lambda a: a - 5, donate_argnums=0)(there[0])
+        for shard in back.addressable_shards:
+            np.testing.assert_array_equal(np.asarray(shard.data), tree[0][shard.index] * 2 + 1)
+
+
 def work(rank, size, per, port, checkpoints):
     import jax
     import jax.numpy as jnp
@@ -178,6 +214,8 @@ def work(rank, size, per, port, checkpoints):
     np.testing.assert_array_equal(np.asarray(doubled), 2 * np.arange(per))
 
     check_training(mesh, sharding, whole, weights)
+    if not CONTROL:  # JAX refuses it on its own CPU back end
+        check_moves(rank, size, per)
     jax.distributed.shutdown()
     print(f"process {rank} of {size}: {per} devices each, {devices[0].device_kind}", flush=True)
 
