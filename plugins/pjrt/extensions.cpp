@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The chain of extensions: Profiler (profiler.cpp), CrossHostTransfers (cross_host.cpp), Layouts (layouts.cpp), and
-// here Shardings, how the arguments and results of a program for several devices lie over them. Callers ask where they
-// left the choice to us.
+// The chain of extensions: Profiler (profiler.cpp), CustomPartitioner (custom_partitioner.cpp), CrossHostTransfers
+// (cross_host.cpp), Layouts (layouts.cpp), and here Shardings, how the arguments and results of a program for several
+// devices lie over them. Callers ask where they left the choice to us.
 #include "plugins/pjrt/cross_host.h"
+#include "plugins/pjrt/custom_partitioner.h"
 #include "plugins/pjrt/entry.h"
 #include "plugins/pjrt/functions.h"
 #include "plugins/pjrt/layouts.h"
@@ -31,7 +32,8 @@ Result<> OutputShardings(PJRT_Shardings_PJRT_Executable_OutputShardings_Args& ar
 }  // namespace
 
 PJRT_Extension_Base* Extensions() {
-  CrossHostExtension()->base.next = &ProfilerExtension()->base;
+  CustomPartitionerExtension()->base.next = &ProfilerExtension()->base;
+  CrossHostExtension()->base.next = &CustomPartitionerExtension()->base;
   LayoutsExtension()->base.next = &CrossHostExtension()->base;
   static PJRT_Shardings_Extension shardings = [] {
     PJRT_Shardings_Extension out = {};

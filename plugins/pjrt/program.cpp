@@ -8,6 +8,7 @@
 #include "api/op_sharding.h"
 #include "api/program_cost.h"
 #include "api/read_program.h"
+#include "plugins/pjrt/custom_partitioner.h"
 #include "plugins/pjrt/element_types.h"
 #include "plugins/pjrt/fingerprint.h"
 #include "plugins/pjrt/inspect_sharding.h"
@@ -108,7 +109,11 @@ Result<> Program::Assign() {
 // and gives, and runs nothing.
 Result<> Program::CompileGroup(std::unique_ptr<Module> module, bool from_file) {
   GroupOptions options;
-  if (!from_file) options.inspect_sharding = TellSharding;
+  // What is called back is of the process that has written the program.
+  if (!from_file) {
+    options.inspect_sharding = TellSharding;
+    options.custom_cuts = &RegisteredPartitioners();
+  }
   std::vector<std::shared_ptr<Client>> members;
   const bool spans = devices_.size() < places_.size();
   if (spans) {

@@ -291,6 +291,16 @@ void Module::RemoveAll(std::span<Computation* const> computations) {
   std::erase_if(computations_, [&](const auto& owned) { return gone.contains(owned.get()); });
 }
 
+Computation* Module::Take(std::unique_ptr<Module> other) {
+  for (std::unique_ptr<Computation>& c : other->computations_) {
+    c->name_ = UniqueName(c->name_, names_);
+    c->parent_ = this;
+    computations_.push_back(std::move(c));
+  }
+  for (std::size_t opcode = 0; opcode < counts_.size(); ++opcode) counts_[opcode] += other->counts_[opcode];
+  return other->entry_;
+}
+
 std::unique_ptr<Module> Module::Clone() const {
   auto out = std::make_unique<Module>(name_);
   out->replica_count = replica_count;

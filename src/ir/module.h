@@ -197,6 +197,8 @@ class Module {
   // Nothing may call the computations any more.
   void Remove(Computation* computation) { RemoveAll({&computation, 1}); }
   void RemoveAll(std::span<Computation* const> computations);
+  // Takes the computations of another module, and gives the one that was its entry.
+  Computation* Take(std::unique_ptr<Module> other);
   // A deep copy, names and ids kept.
   std::unique_ptr<Module> Clone() const;
   // Instructions with this opcode in all computations, also in those that nothing calls. What looks for one opcode need

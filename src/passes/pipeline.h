@@ -19,6 +19,8 @@ namespace krafla {
 // lies over the partitions, as HLO text. An error ends the pass.
 using ShardingObserver = std::function<Result<>(std::string_view backend_config, std::string_view sharding)>;
 
+class CustomPartitioner;
+
 struct PassOptions {
   // Passes left out, by name.
   std::set<std::string> disabled;
@@ -39,6 +41,8 @@ struct PassOptions {
   int64_t least_bytes_by_turns = 0;
   // Where there is none, nobody is told.
   ShardingObserver inspect_sharding;
+  // Who cuts custom calls of others (passes/custom_partitioner.h); null: nobody does. It outlives the passes.
+  const CustomPartitioner* custom_partitioner = nullptr;
 };
 
 struct PassInfo {

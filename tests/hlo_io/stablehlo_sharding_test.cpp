@@ -80,6 +80,20 @@ TEST(StablehloSharding, FrontendAttributesStayWithTheirOperations) {
                       Lines(**module, "custom_call_target=\"mine\""));
 }
 
+TEST(StablehloSharding, RulesStayWithTheirCalls) {
+  auto module = ReadSharded(R"mlir(module {
+  func.func public @main(%arg0: tensor<4x6xf32>) -> tensor<6x4xf32> {
+    %0 = stablehlo.custom_call @mine(%arg0) {sdy.sharding_rule = #sdy.op_sharding_rule<([i, j])->([j, i]) {i=4, j=6}, custom>} : (tensor<4x6xf32>) -> tensor<6x4xf32>
+    return %0 : tensor<6x4xf32>
+  }
+})mlir");
+  ASSERT_TRUE(module) << module.error().message();
+  EXPECT_PRED_FORMAT2(
+      ::testing::IsSubstring,
+      R"(frontend_attributes={xla.sdy.sharding_rule="#sdy.op_sharding_rule<([i, j])->([j, i]) {i=4, j=6}, custom>"})",
+      Lines(**module, "custom_call_target=\"mine\""));
+}
+
 TEST(StablehloSharding, GroupsAlongAxes) {
   auto groups = [](std::string_view text) {
     auto module = ReadSharded(WithGroups(text));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/replica_groups.h"
+#include "ir/sdy_rule.h"
 #include "ir/sdy_sharding.h"
 
 namespace krafla {
@@ -123,6 +124,22 @@ TEST(ReplicaGroups, AlongAxesOfAMesh) {
   EXPECT_EQ(*MeshGroups(mesh, {{y}}), (ReplicaGroups{{0, 2}, {1, 3}}));
   EXPECT_EQ(*MeshGroups(mesh, {{x}}), (ReplicaGroups{{0, 1}, {2, 3}}));
   EXPECT_EQ(*MeshGroups(mesh, {{x, y}}), (ReplicaGroups{{0, 2, 1, 3}}));
+}
+
+TEST(SdyRule, Factors) {
+  auto rule = ParseSdyRule(
+      "#sdy.op_sharding_rule<([i, jz_12], [j, _])->([i, z]) {i=8, j=16, z_12=2, z=4} reduction={j} "
+      "need_replication={z, z_12}, custom>");
+  ASSERT_TRUE(rule) << rule.error().message();
+  using Dimensions = SdyRule::Dimensions;
+  EXPECT_EQ(rule->operands, (std::vector<Dimensions>{{{"i"}, {"j", "z_12"}}, {{"j"}, {}}}));
+  EXPECT_EQ(rule->results, (std::vector<Dimensions>{{{"i"}, {"z"}}}));
+  EXPECT_EQ(rule->whole, (std::vector<std::string>{"z", "z_12"}));
+  EXPECT_TRUE(ParseSdyRule("#sdy.op_sharding_rule<([i])->([]) {i=4}>"));
+  for (const char* text : {"", "([i])->([i])", "#sdy.op_sharding_rule<", "#sdy.op_sharding_rule<([i])",
+                           "#sdy.op_sharding_rule<([i])->([i]) {i=4}", "#sdy.op_sharding_rule<([i)->([i]) {i=4}>",
+                           "#sdy.op_sharding_rule<([i])->([i]) {i=}>", "#sdy.op_sharding_rule<([i])->([i]) {i=4"})
+    EXPECT_FALSE(ParseSdyRule(text)) << text;
 }
 
 TEST(SdySharding, WhatIsWrong) {

@@ -59,6 +59,7 @@ enum PJRT_HostBufferSemantics : uint32_t {
 
 enum PJRT_Extension_Type : uint32_t {
   kPjrtProfilerExtension = 1,
+  kPjrtCustomPartitionerExtension = 2,
   kPjrtLayoutsExtension = 4,
   kPjrtCrossHostTransfersExtension = 12,
   kPjrtShardingsExtension = 19,

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "api/feature_names.h"
+#include "api/group/cuts_by_bytes.h"
 #include "api/group/device_links.h"
 #include "api/group/group_program.h"
 #include "hlo_io/hlo_text/hlo_text.h"
@@ -180,6 +181,8 @@ Result<std::unique_ptr<GroupExecutable>> DeviceGroup::Compile(std::unique_ptr<Mo
         return inspect(hlo_text::ConfigBytes(config), sharding);
       };
     }
+    const CutsByBytes custom(group_options.custom_cuts);
+    pass_options.custom_partitioner = &custom;
     KRAFLA_ASSIGN(std::optional<SpmdShardings> made, PartitionModule(*module, pass_options));
     if (made) {
       shardings = std::move(*made);

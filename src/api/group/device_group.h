@@ -22,6 +22,7 @@ struct GlobalPlace {
   int rank = 0, slot = 0;
 };
 struct Seat;
+class CustomCuts;
 
 struct GroupOptions {
   // How long a device waits for the others in one collective before the run is broken off with DEADLINE_EXCEEDED.
@@ -30,6 +31,8 @@ struct GroupOptions {
   std::vector<GlobalPlace> places = {};
   // Told how the arrays lie that the program asks after, on the thread that compiles.
   ShardingObserver inspect_sharding = {};
+  // Who cuts custom calls of others, on that thread too; null: nobody.
+  const CustomCuts* custom_cuts = nullptr;
 };
 
 // What the collectives of all runs so far took, in milliseconds of one device, on average.

@@ -26,6 +26,9 @@ std::string OpNameMetadata(std::string_view name) {
 // What the program's writer adds to an operation, as the text of a module has it.
 std::string FrontendAttributesOf(const Op& op) {
   std::string out;
+  // As XLA has it in HLO (xla/service/spmd/shardy/constants.h): how a custom call may be cut.
+  if (const AttributeRef rule = op.FindDiscardable("sdy.sharding_rule"); rule != nullptr && !rule->text.empty())
+    out = hlo_text::FrontendAttribute("xla.sdy.sharding_rule", rule->text);
   const AttributeRef given = op.FindDiscardable("mhlo.frontend_attributes");
   if (given == nullptr || given->kind != Kind::kDictionary) return out;
   for (const auto& [key, value] : given->entries) {

@@ -37,6 +37,8 @@ class Entries {
   Result<Attribute> DecodeDictionary(ByteStream& s);
   // Shardings, as the text that MLIR prints for them.
   Result<Attribute> DecodeSdy(ByteStream& s);
+  Result<Attribute> SdyRule(ByteStream& s);
+  Result<Attribute> SdySharding(ByteStream& s, uint64_t code);
   Result<std::string> SdyList(ByteStream& s);
   Result<> DecodeTensor(ByteStream& s, Attribute& out);
   Result<std::string> StringAt(uint64_t index) const;

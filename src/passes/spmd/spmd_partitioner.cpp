@@ -10,6 +10,7 @@
 
 #include "ir/builder.h"
 #include "ir/custom_call.h"
+#include "passes/custom_partitioner.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 #include "passes/spmd/spmd_walk.h"
@@ -52,7 +53,7 @@ bool IsMark(CustomCallTarget target) {
 // A module says nowhere whether it has been partitioned. One that has may keep the shardings of its
 // parameters, but then it has collectives or knows its partition; one that has not says more, or
 // has neither.
-bool NeedsPartitioning(const Module& module) {
+bool NeedsPartitioning(const Module& module, const CustomPartitioner* custom) {
   if (module.num_partitions < 2 || module.entry() == nullptr) return false;
   bool marked = !module.entry()->root()->metadata().sharding.empty(), sharded = marked, between_devices = false;
   for (const Instruction* p : module.entry()->parameters()) {
@@ -64,6 +65,8 @@ bool NeedsPartitioning(const Module& module) {
   for (const Computation* c : ReachableComputations(module))
     for (const auto& i : c->instructions()) {
       marked |= IsMark(CustomCallTargetOf(*i));
+      marked |= custom != nullptr && i->opcode() == Opcode::kCustomCall &&
+                custom->Takes(i->attr<CustomCallAttributes>().target);
       between_devices |= i->opcode() == Opcode::kPartitionId || HasTrait(i->opcode(), op_trait::kCollective);
     }
   return marked || (sharded && !between_devices);
@@ -316,7 +319,7 @@ class Entry {
 
 Result<std::optional<SpmdShardings>> PartitionModule(Module& module, const PassOptions& options) {
   constexpr int64_t kMaxPartitions = 4096;
-  if (!NeedsPartitioning(module)) return std::nullopt;
+  if (!NeedsPartitioning(module, options.custom_partitioner)) return std::nullopt;
   if (module.num_partitions > kMaxPartitions)
     return Unimplemented("A program for {} partitions cannot be partitioned; the limit is {}.", module.num_partitions,
                          kMaxPartitions);

@@ -52,6 +52,8 @@ Result<Value> Walk::Step(const Instruction& i, Scope& scope) {
   if (i.opcode() == Opcode::kCustomCall) {
     KRAFLA_ASSIGN(std::optional<Value> annotated, Annotation(i, scope));
     if (annotated) return std::move(*annotated);
+    KRAFLA_ASSIGN(std::optional<Value> cut, CustomPartition(i, scope));
+    if (cut) return std::move(*cut);
   }
   if (i.opcode() == Opcode::kGetTupleElement) {
     const auto index = static_cast<std::size_t>(i.attr<TupleIndexAttributes>().index);

@@ -85,6 +85,9 @@ class Walk {
   static std::vector<int64_t> OpenDims(const Instruction& i);
   Result<Value> Constrain(const Instruction& i, Value value, Emitter& emitter);
 
+  // spmd_custom.cpp: calls with a partitioner of their own. Nothing for others.
+  Result<std::optional<Value>> CustomPartition(const Instruction& i, Scope& scope);
+
   // spmd_groups.cpp: values that a program wants to be cut alike (xla.sdy.ShardingGroup).
   // Where the arguments of a computation lie decides first, then what is made first.
   Result<> FindGroups(const Computation& from, Scope& scope);
