@@ -2,9 +2,12 @@
 #include "cpu_fallback/executor/native_planner.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 
+#include "base/index.h"
 #include "cpu_fallback/executor/iteration.h"
+#include "ir/mini_float.h"
 
 namespace krafla::cpu {
 
@@ -44,8 +47,15 @@ bool NativePlanner::IsWorthIt() const {
 }
 
 void NativePlanner::FindConstants() {
-  for (const Step& s : out_.launch_steps_)
+  for (const Step& s : out_.launch_steps_) {
     if (s.kind == Step::Kind::kConstant) constants_[s.out] = s.bits;
+    if (s.kind != Step::Kind::kOp || s.key < 0 || keys_[At(s.key)].op != plan::NodeOp::kDecode) continue;
+    const auto code = constants_.find(s.in[0]);
+    const MiniFloat* format = FindMiniFloat(keys_[At(s.key)].storage);
+    if (code == constants_.end() || format == nullptr) continue;
+    const float number = DecodeMiniFloat(static_cast<uint32_t>(code->second), *format);
+    if (number == number) constants_[s.out] = std::bit_cast<uint32_t>(number);
+  }
 }
 
 void NativePlanner::FindSources() {

@@ -85,6 +85,8 @@ class LaneBuilder {
   int ComparedPreds(ComparisonDirection direction, int a, int b);
   std::optional<Value> Converted(ElementType to, Value x);
   std::optional<Value> Rounded(Value x, ElementType storage);
+  std::optional<int> HalfNumber(int x);
+  int Half(int x);
   std::optional<Value> DecodedAsHalf(int code, const MiniFloat& format);
   Value Decoded(int code, ElementType storage);
   Value RoundedToOdd(Value x);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversions: between compute types, to the precision of a storage type, and from and to what is stored.
+#include <bit>
 #include <cmath>
 
 #include "cpu_fallback/native/lane_builder.h"
@@ -116,6 +117,38 @@ int LaneBuilder::RoundedToBf16(int x) {
   return Bitcast(Add(LaneOp::kAnd, u, up, Constant(u, 0xffff0000u)), f);
 }
 
+// The f16 that an f32 is, or that the processor's arithmetic of f16 makes in its place: an operation that rounds twice,
+// first to more than twice the digits, gives what it gives rounded once. Nothing: there is none.
+std::optional<int> LaneBuilder::HalfNumber(int x) {
+  const ElementType h = ElementType::kF16;
+  const auto loaded = [&](int id) -> std::optional<int> {
+    const LaneNode n = node(id);
+    if (n.op == LaneOp::kHalfToFloat) return Bitcast(n.a, h);
+    if (n.op != LaneOp::kConstant || n.type != ElementType::kF32) return std::nullopt;
+    const float number = std::bit_cast<float>(static_cast<uint32_t>(n.bits));
+    const uint32_t bits = EncodeMiniFloat(number, kF16Format);
+    const bool is_same = std::bit_cast<uint32_t>(DecodeMiniFloat(bits, kF16Format)) == static_cast<uint32_t>(n.bits);
+    return is_same && number == number ? std::optional(Constant(h, bits)) : std::nullopt;
+  };
+  const LaneNode n = node(x);
+  if (!HasHalfArithmetic() || n.type != ElementType::kF32) return std::nullopt;
+  if (n.op == LaneOp::kHalfToFloat) return loaded(x);
+  if (n.op == LaneOp::kSettle) {
+    const std::optional<int> number = HalfNumber(n.a);
+    return number ? std::optional(Add(LaneOp::kSettle, h, *number)) : std::nullopt;
+  }
+  const bool is_of_two = n.op == LaneOp::kAdd || n.op == LaneOp::kSub || n.op == LaneOp::kMul || n.op == LaneOp::kDiv;
+  if (!is_of_two && n.op != LaneOp::kSqrt) return std::nullopt;
+  const std::optional<int> a = loaded(n.a), b = is_of_two ? loaded(n.b) : std::optional(-1);
+  return a && b ? std::optional(Add(n.op, h, *a, *b)) : std::nullopt;
+}
+int LaneBuilder::Half(int x) {
+  const ElementType bits = ElementType::kU16;
+  // A loaded NaN is made a quiet one.
+  const std::optional<int> number = node(x).op == LaneOp::kHalfToFloat ? std::nullopt : HalfNumber(x);
+  return number ? Bitcast(*number, bits) : Add(LaneOp::kFloatToHalf, bits, x);
+}
+
 std::optional<LaneBuilder::Value> LaneBuilder::Rounded(Value x, ElementType storage) {
   const ElementType f = ElementType::kF32;
   // Masks that are as wide as what was compared would be made narrower for what f32 has in the other way.
@@ -124,7 +157,7 @@ std::optional<LaneBuilder::Value> LaneBuilder::Rounded(Value x, ElementType stor
   if (TypeOf(x.node) == ElementType::kF64) x = RoundedToOdd(x);
   if (TypeOf(x.node) != f) return std::nullopt;
   if (storage == ElementType::kF16) {
-    const int half = Add(LaneOp::kFloatToHalf, ElementType::kU16, x.node);
+    const int half = Half(x.node);
     const int number = Add(LaneOp::kHalfToFloat, f, half);
     return Value{number, x.nans == Nans::kPending ? Nans::kPending : Nans::kSigned};
   }
@@ -208,7 +241,7 @@ std::optional<int> LaneBuilder::Narrow(Value value, ElementType storage, bool ro
   if (rounds) {
     if (storage == ElementType::kF16) {
       const int x = value.nans == Nans::kPending ? Settle(value.node) : QuietNanOf(value.node, value.node);
-      return Add(LaneOp::kFloatToHalf, ElementType::kU16, x);
+      return Half(x);
     }
     if (storage != ElementType::kBF16) return std::nullopt;
     const std::optional<Value> rounded = Rounded(value, storage);
@@ -217,7 +250,7 @@ std::optional<int> LaneBuilder::Narrow(Value value, ElementType storage, bool ro
   }
   const int x = Seen(value);
   const ElementType u = ElementType::kU32;
-  if (storage == ElementType::kF16) return Add(LaneOp::kFloatToHalf, ElementType::kU16, x);
+  if (storage == ElementType::kF16) return Half(x);
   if (storage == ElementType::kBF16)
     return Add(LaneOp::kTruncate, ElementType::kU16, Add(LaneOp::kShr, u, Bitcast(x, u), Constant(u, 16)));
   if (IsIntegral(storage) && StorageBytes(storage) < 4 && StorageBytes(TypeOf(x)) == 4)

@@ -119,6 +119,7 @@ int RoutineBytes() { return VectorBytes(Target()); }
 bool CanHave(const LaneGraph& graph, const LaneNode& node) { return CanEmit(Target(), graph, node); }
 bool HasAvx512Code() { return HasNativeCode() && Target() == X86Target::kAvx512; }
 bool HasByteShuffles() { return HasAvx512Code() && HasAvx512Vbmi(); }
+bool HasHalfArithmetic() { return HasAvx512Code() && HasAvx512Fp16(); }
 std::shared_ptr<const RoutineCode> Compile(const Routine& routine) {
   const X86Target target = Target();
   for (const LaneGraph& g : routine.blocks)
@@ -146,6 +147,7 @@ int RoutineBytes() { return 64; }
 bool CanHave(const LaneGraph&, const LaneNode&) { return false; }
 bool HasAvx512Code() { return false; }
 bool HasByteShuffles() { return false; }
+bool HasHalfArithmetic() { return false; }
 std::shared_ptr<const RoutineCode> Compile(const Routine&) { return nullptr; }
 NativeUse UseOfNativeCode() { return NativeUse::kNever; }
 void UseNarrowVectors(bool) {}

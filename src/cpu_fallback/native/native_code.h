@@ -49,6 +49,8 @@ inline bool HasNativeCode() { return UseOfNativeCode() != NativeUse::kNever; }
 bool HasAvx512Code();
 // Whether bytes can be put into any order within vectors, too.
 bool HasByteShuffles();
+// Whether there is arithmetic of f16 beside conversions.
+bool HasHalfArithmetic();
 
 // Whether there are instructions for all of the graph.
 bool CanCompile(const LaneGraph& graph);

@@ -15,6 +15,7 @@
 #include "cpu_fallback/native/lane_loop.h"
 #include "cpu_fallback/native/x86_byte_table.h"
 #include "cpu_fallback/native/x86_emitter.h"
+#include "numerics/formats.h"
 #include "numerics/nan.h"
 
 namespace krafla::cpu::native {
@@ -48,6 +49,7 @@ inline int WidthOf(ElementType type) { return StorageBytes(type); }
 inline InstId OfWidth(int width, InstId b, InstId w, InstId d, InstId q) {
   return width == 1 ? b : width == 2 ? w : width == 4 ? d : q;
 }
+inline InstId OfFloats(int width, InstId h, InstId s, InstId d) { return width == 2 ? h : width == 4 ? s : d; }
 
 class Avx512Emitter {
  public:
@@ -536,7 +538,7 @@ class Avx512Emitter {
   }
   x86::KReg CompareFloats(int width, FloatCompare how, const x86::Vec& a, const Operand& b) {
     const x86::KReg k = cc_.newKq();
-    Emit(width == 8 ? Inst::kIdVcmppd : Inst::kIdVcmpps, k, a, b, Imm(static_cast<int>(how)));
+    Emit(OfFloats(width, Inst::kIdVcmpph, Inst::kIdVcmpps, Inst::kIdVcmppd), k, a, b, Imm(static_cast<int>(how)));
     return k;
   }
   void Blend(const x86::Vec& out, const x86::KReg& k, int width, const x86::Vec& no, const Operand& yes) {

@@ -29,19 +29,19 @@ void Avx512Emitter::EmitNode(int id) {
     case LaneOp::kLoad: return EmitLoad(id);
     case LaneOp::kGather: return EmitGather(id);
     case LaneOp::kAdd:
-      if (is_float) return Binary(id, is_double ? Inst::kIdVaddpd : Inst::kIdVaddps, true);
+      if (is_float) return Binary(id, OfFloats(width, Inst::kIdVaddph, Inst::kIdVaddps, Inst::kIdVaddpd), true);
       return Binary(id, OfWidth(width, Inst::kIdVpaddb, Inst::kIdVpaddw, Inst::kIdVpaddd, Inst::kIdVpaddq), true);
     case LaneOp::kSub:
-      if (is_float) return Binary(id, is_double ? Inst::kIdVsubpd : Inst::kIdVsubps, false);
+      if (is_float) return Binary(id, OfFloats(width, Inst::kIdVsubph, Inst::kIdVsubps, Inst::kIdVsubpd), false);
       return Binary(id, OfWidth(width, Inst::kIdVpsubb, Inst::kIdVpsubw, Inst::kIdVpsubd, Inst::kIdVpsubq), false);
     case LaneOp::kMul:
-      if (is_float) return Binary(id, is_double ? Inst::kIdVmulpd : Inst::kIdVmulps, true);
+      if (is_float) return Binary(id, OfFloats(width, Inst::kIdVmulph, Inst::kIdVmulps, Inst::kIdVmulpd), true);
       if (width == 1) return EmitMulBytes(id);
       // The longer product of one number is there in half the time.
       if (width == 4 && lanes_ == 1) return Binary(id, Inst::kIdVpmuludq, true);
       return Binary(id, OfWidth(width, 0, Inst::kIdVpmullw, Inst::kIdVpmulld, Inst::kIdVpmullq), true);
     case LaneOp::kDiv:
-      if (is_float) return Binary(id, is_double ? Inst::kIdVdivpd : Inst::kIdVdivps, false);
+      if (is_float) return Binary(id, OfFloats(width, Inst::kIdVdivph, Inst::kIdVdivps, Inst::kIdVdivpd), false);
       return EmitDivide(id);
     case LaneOp::kQuotient: return EmitQuotient(id);
     case LaneOp::kMin:
@@ -58,7 +58,7 @@ void Avx512Emitter::EmitNode(int id) {
                     true);
     case LaneOp::kGreater: return Binary(id, is_double ? Inst::kIdVmaxpd : Inst::kIdVmaxps, false);
     case LaneOp::kLesser: return Binary(id, is_double ? Inst::kIdVminpd : Inst::kIdVminps, false);
-    case LaneOp::kSqrt: return Unary(id, is_double ? Inst::kIdVsqrtpd : Inst::kIdVsqrtps);
+    case LaneOp::kSqrt: return Unary(id, OfFloats(width, Inst::kIdVsqrtph, Inst::kIdVsqrtps, Inst::kIdVsqrtpd));
     case LaneOp::kNeg:
       return WithConstant(id, is_double ? Inst::kIdVpxorq : Inst::kIdVpxord,
                           is_double ? uint64_t{1} << 63 : uint64_t{1} << 31);
@@ -117,7 +117,8 @@ void Avx512Emitter::EmitNode(int id) {
     case LaneOp::kSettle: {
       const x86::Vec a = Register(n.a), v = NewOf(n.type);
       const x86::KReg k = CompareFloats(width, FloatCompare::kUnordered, a, a);
-      Blend(v, k, width, a, BroadcastConstant(is_double ? kNanF64 : kNanF32, width));
+      if (width == 2) Blend(v, k, width, a, LoadConstant(kF16Format.nan(), width));
+      else Blend(v, k, width, a, BroadcastConstant(is_double ? kNanF64 : kNanF32, width));
       return Set(id, v);
     }
     case LaneOp::kFixedLoad:

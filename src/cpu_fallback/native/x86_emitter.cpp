@@ -154,6 +154,7 @@ bool HasTarget(X86Target target) {
 
 bool HasAvx512Vnni() { return HasTarget(X86Target::kAvx512) && Features().hasAVX512_VNNI(); }
 bool HasAvx512Bf16() { return HasTarget(X86Target::kAvx512) && Features().hasAVX512_BF16(); }
+bool HasAvx512Fp16() { return HasTarget(X86Target::kAvx512) && Features().hasAVX512_FP16(); }
 bool HasAvx512Vbmi() { return HasTarget(X86Target::kAvx512) && Features().hasAVX512_VBMI(); }
 
 // Whether a loop may begin at any column of a row.

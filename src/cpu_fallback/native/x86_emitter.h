@@ -24,6 +24,7 @@ int LanesOf(X86Target target, const LaneGraph& graph);
 bool HasTarget(X86Target target);
 bool HasAvx512Vbmi();
 bool HasAvx512Bf16();
+bool HasAvx512Fp16();
 bool HasAvx512Vnni();
 // Whether the target has an operation for every node.
 bool CanEmit(X86Target target, const LaneGraph& graph);
