@@ -21,6 +21,7 @@ constexpr int64_t kMostElements = 1024;
 constexpr std::size_t kMaxScattered = 512;
 constexpr int64_t kCachedBytes = 1 << 19;  // outputs of up to so many bytes stay in the L2 cache
 constexpr int64_t kStarts = 256;           // windows whose places are found together
+constexpr int64_t kShortBatch = 16;
 
 class ScatterRun final : public CpuKernel {
  public:
@@ -30,6 +31,7 @@ class ScatterRun final : public CpuKernel {
  private:
   void FindBatch(const plan::ScatterKernel& body, const Dims& update_strides);
   Dims FindWindow(const plan::ScatterKernel& body, const Dims& operand_strides, const Dims& update_strides);
+  void OrderBatch();
   void JoinBatch();
   void TakeRow();
   void ChooseRows(const plan::ScatterKernel& body);
@@ -119,6 +121,25 @@ Dims ScatterRun::FindWindow(const plan::ScatterKernel& body, const Dims& operand
   return window_sizes;
 }
 
+// Dimensions of one element are none, and of windows that lie in parts of the operand of their own, which never meet, a
+// long dimension comes last, so that the places of many are found together: those in one part keep their order.
+void ScatterRun::OrderBatch() {
+  const auto place = [](std::size_t d) { return static_cast<std::ptrdiff_t>(d); };
+  for (std::size_t d = batch_.size(); d-- > 0;) {
+    if (batch_[d] != 1) continue;
+    for (Dims* dims : {&batch_, &batch_index_strides_, &batch_update_strides_}) dims->erase(dims->begin() + place(d));
+    std::erase_if(batching_, [&](const auto& b) { return b.first == d; });
+    for (auto& b : batching_) b.first -= b.first > d ? 1 : 0;
+  }
+  if (batching_.empty() || batch_.back() >= kShortBatch) return;
+  const std::size_t longest =
+      std::ranges::max_element(batching_, {}, [&](const auto& b) { return batch_[b.first]; })->first;
+  if (batch_[longest] <= batch_.back()) return;
+  for (Dims* dims : {&batch_, &batch_index_strides_, &batch_update_strides_})
+    std::rotate(dims->begin() + place(longest), dims->begin() + place(longest) + 1, dims->end());
+  for (auto& b : batching_) b.first = b.first == longest ? batch_.size() - 1 : b.first - (b.first > longest ? 1 : 0);
+}
+
 // Dimensions that lie one behind the other, in the indices and in the updates, are one: windows' places are found by
 // rows.
 void ScatterRun::JoinBatch() {
@@ -195,6 +216,7 @@ KernelResult ScatterRun::Make(const plan::ScatterKernel& body) {
     out->batching_.emplace_back(At(d - (d > a.index_vector_dim ? 1 : 0)),
                                 operand_strides[At(a.input_batching_dims[k])]);
   }
+  out->OrderBatch();
   out->JoinBatch();
   out->TakeRow();
   out->ChooseRows(body);
