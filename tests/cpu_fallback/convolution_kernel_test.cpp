@@ -420,6 +420,7 @@ TEST(ConvKernelTest, FewFeaturesOverLongRows) {
       CheckConv({1, 2, 3, {5, 40}, {3, 4}, {1, 1}, {2, 1}, {3, 2}, {1, 1}, {2, 3}, with({.reversal = true})});
       CheckConv({1, 3, 4, {3, 70, 4}, {2, 3, 2}, {1, 2, 1}, {1, 0, 1}, {1, 2, 0}, {1, 2, 1}, {1, 1, 1}, with({})});
       CheckConv({1, 3, 1, {400}, {300}, {1}, {20}, {30}, {1}, {1}, with({})});
+      CheckConv({2, 2, 24, {3, 90}, {2, 5}, {1, 2}, {1, 2}, {0, 2}, {1, 1}, {1, 1}, with({.after = after})});
       // Several rows at once, which see the edges in turn, or nothing at all.
       CheckConv({2, 1, 1, {70, 33}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, with({.after = after})});
       CheckConv({2, 2, 3, {50, 17}, {4, 3}, {1, 1}, {9, -1}, {11, 2}, {3, 2}, {1, 1}, with({})});
@@ -446,6 +447,10 @@ TEST(ConvKernelTest, LongWindows) {
       CheckConv({16, 4, 17, {11, 12}, {10, 11}, {2, 1}, {2, 0}, {1, 0}, {1, 1}, {1, 1}, with({})});
       CheckConv({9, 5, 48, {40}, {33}, {3}, {6}, {5}, {1}, {1}, with({.reversal = true})});
       CheckConv({8, 2, 20, {6, 7, 5}, {6, 6, 4}, {1, 1, 1}, {1, 0, 1}, {0, 1, 1}, {1, 1, 1}, {1, 1, 1}, with({})});
+      // Of few images and channels: along the depth, and of few sums.
+      for (int64_t channels : {1, 2, 3, 7})
+        CheckConv({2, 3, channels, {3, 900}, {3, 873}, {1, 2}, {1, 5}, {1, 3}, {1, 1}, {1, 1}, with({})});
+      CheckConv({2, 3, 16, {40, 41}, {39, 40}, {1, 1}, {0, 0}, {0, 0}, {1, 1}, {1, 1}, with({})});
     }
   // More than the L2 cache has.
   CheckConv({24, 9, 64, {60, 60}, {60, 60}, {1, 1}, {1, 0}, {0, 1}, {1, 1}, {1, 1}, {.is_gradient = true}});
@@ -464,6 +469,8 @@ TEST(ConvKernelTest, LongWindowsAreOfGradients) {
   };
   EXPECT_TRUE(is_taken(32, 2, 32, 30, 28));
   EXPECT_TRUE(is_taken(8, 8, 64, 230, 224));
+  EXPECT_TRUE(is_taken(2, 6, 8, 30, 28));      // of few sums
+  EXPECT_TRUE(is_taken(2, 1, 3, 100, 98));     // along the depth
   EXPECT_FALSE(is_taken(3, 8, 64, 230, 224));  // of three pictures
   EXPECT_FALSE(is_taken(2, 32, 32, 30, 3));    // an ordinary one
   EXPECT_FALSE(is_taken(1, 8, 64, 30, 28));    // of one picture

@@ -134,7 +134,7 @@ class PiecesConv final : public CpuKernel {
     }
   };
 
-  enum class Product : uint8_t { kBatchGroups, kOneDnn, kFeatureGroups, kRows, kWindows, kOwn };
+  enum class Product : uint8_t { kBatchGroups, kOneDnn, kFeatureGroups, kRows, kFewLongWindows, kWindows, kOwn };
   // Who multiplies what, from the best to what always can.
   bool ChooseProduct(const ConvKernel& body, int threads) {
     ConvKernel wide = body;
@@ -148,7 +148,7 @@ class PiecesConv final : public CpuKernel {
     if (can_widen && IsThin(body.attributes, body.kernel_dims) && Choose(wide, Product::kRows, threads)) return true;
     const bool widened = body.input_type != wide.input_type || body.kernel_type != wide.kernel_type;
     const bool has_tiles = widened && HasOneDnnTiles();
-    if (can_widen && !has_tiles && Choose(wide, Product::kWindows, threads)) return true;
+    if (can_widen && Choose(wide, has_tiles ? Product::kFewLongWindows : Product::kWindows, threads)) return true;
     if (Choose(body, Product::kOneDnn, threads)) return true;
     if (!can_widen) return false;
     return (has_tiles && Choose(wide, Product::kWindows, threads)) ||
@@ -192,7 +192,9 @@ class PiecesConv final : public CpuKernel {
     if (product == Product::kOneDnn) onednn_ = MakeOneDnnConvolutions(pieces->ordinary, threads, keeps_kernel_);
     else if (product == Product::kRows && RowConv::Takes(pieces->ordinary, body.accumulate_type))
       rows_.emplace(pieces->ordinary, body.accumulate_type, threads);
-    else if (product == Product::kWindows && LongWindowConv::Takes(pieces->ordinary, body.accumulate_type))
+    else if ((product == Product::kWindows || (product == Product::kFewLongWindows && pieces->ordinary.size() == 1 &&
+                                               LongWindowConv::AreFewSums(pieces->ordinary[0]))) &&
+             LongWindowConv::Takes(pieces->ordinary, body.accumulate_type))
       windows_.emplace(pieces->ordinary[0], body.accumulate_type, threads);
     else if (product == Product::kOwn && ConvGemm::Takes(pieces->ordinary, body.accumulate_type))
       gemm_.emplace(pieces->ordinary, body.accumulate_type, threads);

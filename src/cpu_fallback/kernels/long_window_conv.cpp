@@ -109,11 +109,62 @@ void SumDepthOf(const DepthSums& whole) {
   }
 }
 
+// One row by kColumns columns.
+template <class T, int kColumns>
+HWY_INLINE void DotColumns(const DepthDots& s, int64_t row, int64_t column) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t in_turn = 2 * lanes * kDepthTurns;
+  T* totals = reinterpret_cast<T*>(s.totals) + row * s.totals_step + column;
+  for (const DepthRun& run : s.runs) {
+    const T* x = reinterpret_cast<const T*>(run.rows) + row * s.row_step;
+    const T* y = reinterpret_cast<const T*>(run.columns) + column * s.column_step;
+    for (int64_t begin = 0; begin < run.count; begin += in_turn) {
+      const int64_t end = std::min(begin + in_turn, run.count);
+      V sums[kColumns][2];
+      KRAFLA_UNROLL(4)
+      for (int c = 0; c < kColumns; ++c) sums[c][0] = sums[c][1] = hn::Zero(d);
+      int64_t i = begin;
+      for (; i + 2 * lanes <= end; i += 2 * lanes) {
+        const V x0 = hn::LoadU(d, x + i), x1 = hn::LoadU(d, x + i + lanes);
+        KRAFLA_UNROLL(4)
+        for (int c = 0; c < kColumns; ++c) {
+          const T* at = y + c * s.column_step + i;
+          sums[c][0] = hn::MulAdd(x0, hn::LoadU(d, at), sums[c][0]);
+          sums[c][1] = hn::MulAdd(x1, hn::LoadU(d, at + lanes), sums[c][1]);
+        }
+      }
+      for (; i < end; i += lanes) {
+        const auto left = static_cast<std::size_t>(std::min(lanes, end - i));
+        const V x0 = hn::LoadN(d, x + i, left);
+        KRAFLA_UNROLL(4)
+        for (int c = 0; c < kColumns; ++c)
+          sums[c][0] = hn::MulAdd(x0, hn::LoadN(d, y + c * s.column_step + i, left), sums[c][0]);
+      }
+      KRAFLA_UNROLL(4)
+      for (int c = 0; c < kColumns; ++c) totals[c] += hn::ReduceSum(d, hn::Add(sums[c][0], sums[c][1]));
+    }
+  }
+}
+template <class T>
+void DotDepth(const DepthDots& s) {
+  for (int64_t row = 0; row < s.rows; ++row) {
+    int64_t c = 0;
+    for (; c + 4 <= s.columns; c += 4) DotColumns<T, 4>(s, row, c);
+    if (s.columns - c == 3) DotColumns<T, 3>(s, row, c);
+    else if (s.columns - c == 2) DotColumns<T, 2>(s, row, c);
+    else if (s.columns - c == 1) DotColumns<T, 1>(s, row, c);
+  }
+}
+
 DepthLoops FindDepthLoops(ElementType type) {
   if (type == ElementType::kF32)
-    return {&SumDepthOf<float>, static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>())), kDepthVectors};
+    return {&SumDepthOf<float>, &DotDepth<float>, static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>())),
+            kDepthVectors};
   if (type == ElementType::kF64)
-    return {&SumDepthOf<double>, static_cast<int64_t>(hn::Lanes(hn::ScalableTag<double>())), kDepthVectors};
+    return {&SumDepthOf<double>, &DotDepth<double>, static_cast<int64_t>(hn::Lanes(hn::ScalableTag<double>())),
+            kDepthVectors};
   return {};
 }
 
@@ -129,8 +180,25 @@ namespace {
 // Of the depth, what stays in the L2 cache while all positions go through it.
 constexpr int64_t kChunkBytes = 1 << 19;
 constexpr int64_t kLeastDepth = 32, kLeastRows = 8;
+// Of so many products for each sum packing is worth it for any rows.
+constexpr int64_t kGreatDepth = 4096, kFewLongSums = 256;
+// Rows and columns of which each is read again for each of the others.
+constexpr int64_t kMostDots = 32;
+
+int64_t DepthOf(const ConvolutionProblem& p) { return SpatialElements(p.kernel) * p.kernel.dims[1]; }
+
+bool IsAlongDepth(const ConvolutionProblem& p, int64_t lanes) {
+  const int64_t rows = p.input.dims[0], columns = p.kernel.dims[0];
+  return p.input.strides.back() * p.window.dilations.back() == 1 && p.kernel.strides.back() == 1 &&
+         p.kernel.dims.back() >= 4 * lanes && rows * columns <= kMostDots && DepthOf(p) >= kGreatDepth &&
+         (rows < kLeastRows || 2 * columns < lanes);
+}
 
 }  // namespace
+
+bool LongWindowConv::AreFewSums(const ConvolutionProblem& p) {
+  return p.input.dims[0] * p.kernel.dims[0] * SpatialElements(p.result) <= kFewLongSums && DepthOf(p) >= kGreatDepth;
+}
 
 bool LongWindowConv::Takes(std::span<const ConvolutionProblem> problems, ElementType type) {
   const DepthLoops loops = HWY_DYNAMIC_DISPATCH(FindDepthLoops)(type);
@@ -141,7 +209,9 @@ bool LongWindowConv::Takes(std::span<const ConvolutionProblem> problems, Element
     return false;
   const int64_t taps = SpatialElements(p.kernel), positions = SpatialElements(p.result);
   // Of fewer rows or columns, packing them is little work and registers would be empty.
-  return taps > positions && taps * p.kernel.dims[1] >= kLeastDepth && p.input.dims[0] >= kLeastRows &&
+  if (taps <= positions) return false;
+  if (IsAlongDepth(p, loops.lanes)) return true;
+  return DepthOf(p) >= kLeastDepth && (p.input.dims[0] >= kLeastRows || AreFewSums(p)) &&
          2 * p.kernel.dims[0] >= loops.lanes;
 }
 
@@ -163,6 +233,7 @@ void LongWindowConv::Place(Operand& operand, int64_t padded, int64_t& size) cons
 LongWindowConv::LongWindowConv(const ConvolutionProblem& problem, ElementType type, int threads)
     : width_(StorageBytes(type)),
       loops_(HWY_DYNAMIC_DISPATCH(FindDepthLoops)(type)),
+      is_along_depth_(IsAlongDepth(problem, loops_.lanes)),
       p_(problem),
       input_{problem.input},
       kernel_{problem.kernel},
@@ -170,8 +241,10 @@ LongWindowConv::LongWindowConv(const ConvolutionProblem& problem, ElementType ty
       columns_(RoundUp(problem.kernel.dims[0], loops_.lanes)),
       positions_(SpatialElements(problem.result)) {
   int64_t size = 0;
-  Place(input_, rows_, size);
-  Place(kernel_, columns_, size);
+  if (!is_along_depth_) {
+    Place(input_, rows_, size);
+    Place(kernel_, columns_, size);
+  }
   outer_taps_ = Dims{p_.kernel.dims[1]};
   for (std::size_t d = 2; d + 1 < p_.kernel.dims.size(); ++d) outer_taps_.push_back(p_.kernel.dims[d]);
   for (int64_t d : outer_taps_) runs_ *= d;
@@ -252,6 +325,16 @@ void LongWindowConv::RunTask(int64_t task, int64_t begin, int64_t end, const std
   for (std::size_t d = at.size(); d-- > 0; rest /= p_.result.dims[2 + d]) at[d] = rest % p_.result.dims[2 + d];
   auto* const runs = reinterpret_cast<DepthRun*>(memory);
   const std::size_t found = FindRuns(at, begin, end, input, kernel, runs);
+  if (is_along_depth_) {
+    loops_.dots({.runs = {runs, found},
+                 .rows = rows_,
+                 .row_step = input_.view.strides[0],
+                 .columns = kernel_.view.dims[0],
+                 .column_step = kernel_.view.strides[0],
+                 .totals = totals + task * rows_ * columns_ * width_,
+                 .totals_step = columns_});
+    return;
+  }
   const int64_t most = loops_.most_vectors * loops_.lanes;
   DepthSums sums;
   sums.totals_step = columns_;

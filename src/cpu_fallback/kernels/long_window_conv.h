@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions whose window has more elements than their result has positions, as the gradients of kernels have: a
 // product of matrices for each position, whose depth is what the window sees. Rows are the images, columns the output
-// channels; both lie side by side in memory, or in a copy, so that nothing is gathered.
+// channels; both lie side by side in memory, or in a copy, so that nothing is gathered. Of few of them vectors go along
+// the depth, where that lies in memory one behind the other.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +26,16 @@ struct DepthSums {
   std::byte* totals = nullptr;  // which are added to
   int64_t totals_step = 0;      // from row to row, elements
 };
+// The same of runs whose steps are 1.
+struct DepthDots {
+  std::span<const DepthRun> runs;
+  int64_t rows = 1, row_step = 0, columns = 1, column_step = 0;  // elements
+  std::byte* totals = nullptr;                                   // which are added to
+  int64_t totals_step = 0;
+};
 struct DepthLoops {
   void (*run)(const DepthSums&) = nullptr;
+  void (*dots)(const DepthDots&) = nullptr;
   int64_t lanes = 1, most_vectors = 1;
 };
 
@@ -34,6 +43,8 @@ class LongWindowConv {
  public:
   // Of `type`, f32 or f64, without groups. False: there are better ways.
   static bool Takes(std::span<const ConvolutionProblem> problems, ElementType type);
+  // So few sums of so many products that hardware with tiles of matrices fills none.
+  static bool AreFewSums(const ConvolutionProblem& problem);
   LongWindowConv(const ConvolutionProblem& problem, ElementType type, int threads);
 
   int64_t scratch_bytes() const { return scratch_bytes_; }
@@ -58,6 +69,7 @@ class LongWindowConv {
 
   int width_;
   DepthLoops loops_;
+  bool is_along_depth_ = false;
   ConvolutionProblem p_;
   Operand input_, kernel_;
   int64_t rows_ = 1, columns_ = 1, positions_ = 1;  // columns: whole vectors

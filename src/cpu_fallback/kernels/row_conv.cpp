@@ -99,6 +99,7 @@ namespace {
 constexpr int64_t kProductsInTurn = 256;
 // A copy of the input is worth it for so many products of each of its elements.
 constexpr int64_t kLeastProducts = 2;
+constexpr int64_t kFewChannels = 8, kMostOutputs = 64;
 // Positions of rows that are one call: their sums stay in the L1 cache.
 constexpr int64_t kBlockPositions = 2048;
 
@@ -120,7 +121,12 @@ bool RowConv::Takes(std::span<const ConvolutionProblem> problems, ElementType ty
     if (p.window.strides.empty() || p.input.type != type || p.kernel.type != type || p.result.type != type)
       return false;
     int64_t products = p.kernel.dims[0] / p.window.groups;
-    if (2 * products > loops.lanes || p.result.dims[2 + RowsOf(p)] < loops.lanes) return false;
+    // Of few input channels rows of a product of matrices would be gathered in many pieces.
+    const int64_t length = p.result.dims[2 + RowsOf(p)];
+    const bool are_dense = p.input.strides[2 + RowsOf(p)] == 1 && p.result.strides[2 + RowsOf(p)] == 1;
+    const bool is_of_few =
+        are_dense && p.kernel.dims[1] <= kFewChannels && products <= kMostOutputs && length >= 4 * loops.lanes;
+    if ((2 * products > loops.lanes && !is_of_few) || length < loops.lanes) return false;
     for (std::size_t d = 2; d < p.kernel.dims.size(); ++d) products *= p.kernel.dims[d];
     if (products < kLeastProducts) return false;
   }
