@@ -267,6 +267,8 @@ struct CompileTarget {
   bool copies_rows = false;
   // It folds windows of memory (plan::FusionOptions::stores_window_values).
   bool folds_windows = false;
+  // How many arrays one kernel puts side by side, element by element (plan::FusionOptions::side_by_side).
+  std::size_t side_by_side = 4;
   // It runs row groups (plan::RowGroupStep).
   bool runs_row_groups = false;
   // Its executables take packed elements as callers know them (api/packed_executable.h).

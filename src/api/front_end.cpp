@@ -230,6 +230,7 @@ Result<plan::ProgramPlan> FrontEnd::Plan(const DeviceProfile* profile, plan::Pla
   plan_options.fusion.computed_operands = target_.computes_operands;
   plan_options.fusion.stores_gathered_pads = target_.copies_rows;
   plan_options.fusion.stores_window_values = target_.folds_windows;
+  plan_options.fusion.side_by_side = target_.side_by_side;
   plan_options.fusion.overlap = OverlapFor(options_, profile);
   plan_options.row_groups.enabled = target_.runs_row_groups && !options_.disabled.contains("row-groups");
   plan_options.row_groups.limits_added_masks = profile == nullptr;

@@ -22,6 +22,7 @@ inline constexpr CompileTarget kCpuTarget{
     .computes_operands = true,
     .copies_rows = true,
     .folds_windows = true,
+    .side_by_side = 64,
     .runs_row_groups = true,
     .packs_elements = true,
     .takes_attention = &TakesAttentionOnCpu,

@@ -2,6 +2,7 @@
 // The kernels of a concatenate that is written operand by operand.
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "plan/collapse.h"
 #include "plan/kernel_builder.h"
@@ -20,6 +21,9 @@ const ElementProgram& ProgramOf(const BuiltKernel& kernel) { return std::get<Loo
 
 bool Computes(const ElementProgram& program) {
   return std::ranges::any_of(program.nodes, [](const Node& n) { return n.op == NodeOp::kHlo; });
+}
+bool AreLoads(const ElementProgram& program) {
+  return std::ranges::all_of(program.nodes, [](const Node& n) { return n.op == NodeOp::kLoad && n.mask == kNoNode; });
 }
 // Whether the program computes the places of what it loads, as where rows are taken by indices. Such rows are copied as
 // rows where nothing else is done with them.
@@ -71,9 +75,12 @@ Result<std::vector<BuiltKernel>> KernelBuilder::BuildConcatenate() {
   };
   std::vector<ConcatenatePart> parts;
   int64_t begin = 0;
-  bool are_elements = StorageBytes(whole.shape().element_type()) >= kLeastBytes && dims[d] <= kMostParts &&
-                      std::all_of(dims.begin() + static_cast<std::ptrdiff_t>(d) + 1, dims.end(),
-                                  [](int64_t extent) { return extent == 1; });
+  const ElementType type = whole.shape().element_type();
+  const bool are_few = StorageBytes(type) >= kLeastBytes && dims[d] <= kMostParts;
+  bool are_elements =
+      (are_few || (dims[d] > kMostParts && std::cmp_less_equal(dims[d], plan_.side_by_side) && !IsComplex(type))) &&
+      std::all_of(dims.begin() + static_cast<std::ptrdiff_t>(d) + 1, dims.end(),
+                  [](int64_t extent) { return extent == 1; });
   for (std::size_t n = 0; n < whole.operand_count(); ++n) {
     const Shape& shape = whole.operand(n)->shape();
     if (shape.element_count() > 0) parts.push_back({n, begin});
@@ -82,7 +89,8 @@ Result<std::vector<BuiltKernel>> KernelBuilder::BuildConcatenate() {
   }
   std::vector<BuiltKernel> out;
   if (are_elements && parts.size() > 1) {
-    if (Result<BuiltKernel> all = build(parts)) {
+    // More than a few are put side by side as they lie in memory, or each by itself.
+    if (Result<BuiltKernel> all = build(parts); all && (are_few || AreLoads(ProgramOf(*all)))) {
       out.push_back(std::move(*all));
       return out;
     }

@@ -3,6 +3,8 @@
 #include "cpu_fallback/executor/arg_extremum.h"
 
 #include <cmath>
+#include <limits>
+#include <type_traits>
 
 #include "program_fixture.h"
 
@@ -185,6 +187,54 @@ TEST(ArgExtremum, ColumnsAreTheCombiner) {
     EXPECT_EQ(std::memcmp(best.data(), want.data(), sizeof(float) * kColumns), 0);
     EXPECT_EQ(place, want_place);
   }
+}
+
+// What a window of a select-and-scatter selects, by its formula: equals, NaNs, indices that say that there is nothing,
+// and pairs that do not come in order.
+template <class T>
+void ExpectSelected(ElementType type) {
+  constexpr std::size_t kRows = 7, kColumns = 37;
+  const auto holds = [](ComparisonDirection direction, T a, T b) {
+    if (direction == ComparisonDirection::kGe) return a >= b;
+    if (direction == ComparisonDirection::kGt) return a > b;
+    return direction == ComparisonDirection::kLe ? a <= b : a < b;
+  };
+  for (const auto direction :
+       {ComparisonDirection::kGe, ComparisonDirection::kGt, ComparisonDirection::kLe, ComparisonDirection::kLt}) {
+    const auto run = cpu::FindSelectedPairs(direction, type, ElementType::kS32);
+    ASSERT_NE(run, nullptr);
+    std::vector<T> values(kRows * kColumns), best(kColumns);
+    std::vector<int32_t> places(kRows * kColumns), place(kColumns, -1);
+    for (std::size_t k = 0; k < values.size(); ++k) {
+      values[k] = static_cast<T>(k * k % 5);
+      if constexpr (std::is_floating_point_v<T>)
+        if (k % 11 == 0) values[k] = std::numeric_limits<T>::quiet_NaN();
+      places[k] = k % 7 == 0 ? -1 : static_cast<int32_t>(k * 29 % 83);
+    }
+    std::vector<T> want = best;
+    std::vector<int32_t> want_place = place;
+    for (std::size_t k = 0; k < values.size(); ++k) {
+      const std::size_t c = k % kColumns;
+      const bool in_order = want_place[c] <= places[k];
+      const T first = in_order ? want[c] : values[k], second = in_order ? values[k] : want[c];
+      const int32_t first_at = std::min(want_place[c], places[k]), second_at = std::max(want_place[c], places[k]);
+      const bool stays = first_at >= 0 && holds(direction, first, second);
+      want[c] = stays ? first : second, want_place[c] = stays ? first_at : second_at;
+    }
+    run(values.data(), places.data(), kRows, kColumns, best.data(), place.data());
+    EXPECT_EQ(std::memcmp(best.data(), want.data(), sizeof(T) * kColumns), 0) << static_cast<int>(direction);
+    EXPECT_EQ(place, want_place) << static_cast<int>(direction);
+  }
+}
+TEST(ArgExtremum, SelectsAsWindowsDo) {
+  ExpectSelected<float>(ElementType::kF32);
+  ExpectSelected<double>(ElementType::kF64);
+  ExpectSelected<int32_t>(ElementType::kS32);
+  ExpectSelected<uint32_t>(ElementType::kU32);
+  ExpectSelected<int64_t>(ElementType::kS64);
+  ExpectSelected<uint64_t>(ElementType::kU64);
+  EXPECT_EQ(cpu::FindSelectedPairs(ComparisonDirection::kEq, ElementType::kF32, ElementType::kS32), nullptr);
+  EXPECT_EQ(cpu::FindSelectedPairs(ComparisonDirection::kGe, ElementType::kF32, ElementType::kS64), nullptr);
 }
 
 // Of the patterns that look alike only that of argmax and argmin has the loop.

@@ -74,8 +74,8 @@ void CheckFolds(ElementType type, Kind kind) {
   const ReduceOps ops = FindReduceOps(kind, type);
   Numbers<T> numbers;
   for (int64_t planes : {1, 3})
-    for (int64_t rows : {1, 2, 3, 4, 5, 6, 11})
-      for (int64_t columns = 1; columns <= 300; columns += columns < 40 ? 1 : 37) {
+    for (int64_t rows : {1, 2, 3, 4, 5, 6, 11, 150})
+      for (int64_t columns = 1; columns <= (rows < 100 ? 300 : 9); columns += columns < 40 ? 1 : 37) {
         SCOPED_TRACE(testing::Message() << static_cast<int>(type) << " kind " << static_cast<int>(kind) << " planes "
                                         << planes << " rows " << rows << " columns " << columns);
         const std::vector<T> in = numbers.Take(planes * rows * columns, kind);

@@ -7,6 +7,7 @@
 #include "cpu_fallback/executor/block_program.h"
 #include "cpu_fallback/executor/byte_table.h"
 #include "cpu_fallback/executor/cpu_kernel.h"
+#include "cpu_fallback/executor/interleaved_arrays.h"
 #include "cpu_fallback/executor/iteration.h"
 #include "cpu_fallback/executor/loop_choice.h"
 #include "cpu_fallback/executor/row_gather.h"
@@ -71,7 +72,7 @@ class LoopRunner {
   // Whether nothing of it is done by other means than programs.
   bool IsPieces() const {
     return choice_ == nullptr && rows_.empty() && tables_.empty() && lines_.empty() && copies_.empty() &&
-           shuffles_.empty();
+           shuffles_.empty() && arrays_.empty();
   }
 
   std::shared_ptr<const LoopChoice> choice_;  // null: it is what is below
@@ -82,6 +83,7 @@ class LoopRunner {
   std::vector<TransposedLines> lines_;    // transposes of several dimensions
   std::vector<StridedCopy> copies_;       // and of short ones at even distances
   std::vector<ShuffledBlocks> shuffles_;  // elements in another order
+  std::vector<InterleavedArrays> arrays_;
   int64_t frame_bytes_ = 0;
   int64_t tiles_ = 0;  // of all pieces
   int64_t grain_ = 1;  // tiles that are worth a thread

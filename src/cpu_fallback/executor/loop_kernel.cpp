@@ -7,6 +7,7 @@
 #include "cpu_fallback/executor/kernel_families.h"
 #include "cpu_fallback/executor/pieces.h"
 #include "cpu_fallback/executor/routine_block.h"
+#include "cpu_fallback/executor/row_sums.h"
 #include "cpu_fallback/executor/tile_order.h"
 #include "cpu_fallback/executor/unrolled_program.h"
 #include "cpu_fallback/executor/wide_moves.h"
@@ -208,6 +209,10 @@ Result<LoopRunner> LoopRunner::Make(ElementProgram program, int64_t runs, int ch
       out.tables_.push_back(std::move(*table));
       continue;
     }
+    if (std::optional<InterleavedArrays> arrays = InterleavedArrays::Make(part, least)) {
+      out.arrays_.push_back(std::move(*arrays));
+      continue;
+    }
     if (const std::optional<MoveLevels> moves = MoveLevels::Of(part)) {
       std::vector<ShuffledBlocks> shuffles = ShuffledBlocks::Make(*moves, least);
       const double time_of_others = shuffles.empty() ? moves->TimeOfTiles() : shuffles.front().time();
@@ -284,6 +289,7 @@ void LoopRunner::Run(std::span<std::byte* const> buffers, ThreadPool& pool, std:
   for (const TransposedLines& lines : lines_) lines.Run(buffers, pool);
   for (const StridedCopy& copy : copies_) copy.Run(buffers, pool);
   for (const ShuffledBlocks& shuffle : shuffles_) shuffle.Run(buffers, pool);
+  for (const InterleavedArrays& arrays : arrays_) arrays.Run(buffers, pool);
 }
 
 bool LoopRunner::AppendTo(TapeBuilder& tape, std::span<const plan::Slice> buffers) const {
@@ -330,6 +336,8 @@ Result<bool> LoopRunner::AppendTo(RoutineBlock& block, std::span<const plan::Sli
 }
 
 KernelResult MakeLoopKernel(const plan::KernelPlan&, const plan::LoopKernel& body, const CpuKernelOptions& options) {
+  KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> sums, RowSums::Make(body.program, options.threads, options.runs));
+  if (sums != nullptr) return sums;
   KRAFLA_ASSIGN(LoopRunner runner, LoopRunner::Make(body.program, options.runs));
   return std::make_unique<LoopKernelRun>(std::move(runner), options.threads);
 }

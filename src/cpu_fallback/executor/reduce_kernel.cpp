@@ -176,6 +176,16 @@ void ReduceRun::CombinePairwise(const Worker& worker, const CompiledReduction& r
   Combine(worker, r, rows, accumulators, right);
 }
 
+// Of several arrays that lie so far apart one, element by element.
+const std::byte* ReduceRun::FoldPlanes(const Worker& worker, const CompiledReduction& r, int64_t elements,
+                                       const std::byte* from) const {
+  const int width = r.values[0].width;
+  std::byte* to = worker.memory + temporaries_;
+  std::memcpy(to, from, static_cast<std::size_t>(elements * width));
+  r.ops.columns(from + plane_stride_ * width, {worker.element_tile.planes - 1, plane_stride_}, 1, elements, to);
+  return to;
+}
+
 void ReduceRun::FoldTile(const Worker& worker, const CompiledStage& stage, const CompiledReduction& r, int64_t rows,
                          int64_t columns, bool fresh, std::byte* const* to) const {
   const std::byte* frame = worker.memory + stage.frame;
@@ -231,6 +241,7 @@ void ReduceRun::FoldTile(const Worker& worker, const CompiledStage& stage, const
       break;
     }
     case ReduceLayout::kElementsByRows: {
+      if (worker.element_tile.planes > 1) values[0] = FoldPlanes(worker, r, rows * columns, values[0]);
       if (!fresh) {
         CombineRows(worker, r, rows, columns, to, values);
         break;

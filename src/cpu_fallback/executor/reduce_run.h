@@ -80,6 +80,8 @@ class ReduceRun final : public CpuKernel {
   // The next tiles, one after the other.
   void FoldInTurn(Worker& worker, const CompiledStage& stage, int64_t tiles, bool fresh, std::byte* const* to) const;
   void PrepareFolds(const Worker& worker, const CompiledStage& stage, bool fresh, std::byte* const* to) const;
+  const std::byte* FoldPlanes(const Worker& worker, const CompiledReduction& r, int64_t elements,
+                              const std::byte* from) const;
   void FoldTile(const Worker& worker, const CompiledStage& stage, const CompiledReduction& r, int64_t rows,
                 int64_t columns, bool fresh, std::byte* const* to) const;
   void Combine(const Worker& worker, const CompiledReduction& r, int64_t n, std::byte* const* accumulators,

@@ -9,6 +9,7 @@
 #include "cpu_fallback/executor/arg_extremum.h"
 #include "cpu_fallback/executor/long_sum.h"
 #include "cpu_fallback/executor/reduce_run.h"
+#include "cpu_fallback/executor/row_sums.h"
 #include "cpu_fallback/executor/unrolled_program.h"
 
 namespace krafla::cpu {
@@ -319,7 +320,7 @@ Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body, int64_t runs) 
       if (reduction.ops.rows != nullptr && lane == ElementType::kInvalid)
         if (const std::optional<Folding> folding = FoldingOf(r, computed)) reduction.neutral = folding->neutral;
       reduction.arg_extremum = FindArgExtremum(r);
-      reduction.arg_columns = FindArgExtremumOfColumns(r);
+      reduction.arg_columns = FindPairColumns(r);
       if (reduction.neutral) reduction.fold_buffer = made.program.FoldBuffer(At(r.inputs[0]));
       if (r.kind != Reduction::Kind::kOther && IsFloat(computed)) reduction.arithmetic = computed;
       KRAFLA_ASSIGN(reduction.init, BlockProgram::Compile(r.init, {}));
@@ -371,6 +372,8 @@ void ReduceRun::PlaceMemory(int threads) {
 
 KernelResult MakeReduceKernel(const plan::KernelPlan& plan, const plan::ReduceKernel& body,
                               const CpuKernelOptions& options) {
+  KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> sums, RowSums::Make(body, options.threads, options.runs));
+  if (sums != nullptr) return sums;
   if (std::optional<ElementProgram> loop = UnrolledReduction(body, options.runs))
     return MakeLoopKernel(plan, {std::move(*loop)}, options);
   return ReduceRun::Make(body, options.threads, options.runs);

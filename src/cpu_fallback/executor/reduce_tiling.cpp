@@ -34,9 +34,11 @@ constexpr int64_t kNativeElements = 8192;
 constexpr int64_t kSummedLanes = 64;    // that a row is added in
 constexpr int64_t kFoldedColumns = 32;  // two vectors
 constexpr int64_t kFewColumns = 5;
+constexpr int64_t kLeastOfFewColumns = 256;  // elements
 constexpr int64_t kFewElements = 16;
 constexpr int64_t kFewPlaneRows = 32;  // of all planes, which a call should have
 constexpr int64_t kPairedRow = 64;
+constexpr int64_t kFewSelections = 16;
 constexpr int64_t kLine = 64, kComputedLine = 32;  // bytes: of what is read, and of what is computed for folds
 
 // The lanes that one reduction may have.
@@ -146,8 +148,11 @@ class ReduceTilingChoice {
     for (const ReduceStage& stage : body.stages)
       for (const Reduction& r : stage.reductions) {
         ordered_ |= r.kind == Reduction::Kind::kOther || r.kind == Reduction::Kind::kComplexProduct;
-        combines_ |= r.kind == Reduction::Kind::kOther && FindArgExtremum(r) == nullptr;
+        const bool combines = r.kind == Reduction::Kind::kOther && FindArgExtremum(r) == nullptr;
+        combines_ |= combines;
+        combines_columns_ |= combines && FindPairColumns(r) != nullptr;
         sums_floats_ |= DependsOnOrder(r);
+        multiplies_ |= r.kind == Reduction::Kind::kProduct;
       }
     computes_ = Computes(body);
     tile_elements_ = native::HasNativeCode() && !ordered_ && computes_ ? kNativeElements : kTileElements;
@@ -204,14 +209,34 @@ class ReduceTilingChoice {
     return out;
   }
 
+  // Whether so many columns are read where they lie. Of fewer a vector has several rows, which takes that they be many
+  // and be combined in any order.
+  bool AreColumns(int64_t columns, int64_t rows) const {
+    if (columns >= kFewColumns) return true;
+    const bool is_any_order = !ordered_ && !sums_floats_ && !multiplies_;
+    return is_any_order && columns > 1 && std::has_single_bit(At(columns)) && rows * columns >= kLeastOfFewColumns;
+  }
+
   // Lines of memory that are computed and folded, or lie in it one behind the other, are a step with all elements of a
   // row's (TileColumns).
   int64_t ElementsOfStep(int d) const {
     const int elements = LongestOther(row_rank_, rank_, -1);
     if (d != row_rank_ - 1 || ordered_ || elements < 0 || Extent(elements) <= kFewElements) return Extent(d);
     const bool takes_lines = computes_ ? Extent(d) * WidestResult(body_, lanes_) >= kComputedLine && AreFolded()
-                                       : Extent(d) >= kFewColumns && IsDense(body_, lanes_, d, elements);
+                                       : AreColumns(Extent(d), Extent(elements)) && IsDense(body_, lanes_, d, elements);
     return takes_lines ? Extent(d) * Extent(elements) : Extent(d);
+  }
+
+  // Rows of predicates that are a word each (reduce_narrow.cpp).
+  bool TakesWords() const {
+    constexpr int64_t kWord = 8;
+    const auto is_of_preds = [](const Reduction& r) {
+      return r.hlo_type == ElementType::kPred && (r.kind == Reduction::Kind::kAnd || r.kind == Reduction::Kind::kOr);
+    };
+    return best_element_ >= 0 && element_count_ == Extent(best_element_) && element_count_ <= kWord && !computes_ &&
+           std::ranges::all_of(body_.stages,
+                               [&](const ReduceStage& s) { return std::ranges::all_of(s.reductions, is_of_preds); }) &&
+           IsDense(body_, lanes_, best_element_, -1);
   }
 
   // The dimensions of rows and of elements along which steps are cheapest, and what they cost.
@@ -233,6 +258,9 @@ class ReduceTilingChoice {
     if (combines_ && best_element_ >= 0 && element_count_ == Extent(best_element_) && element_count_ <= kPairedRow &&
         std::has_single_bit(At(element_count_)))
       element_cost_ = std::min(element_cost_, Cost(best_element_));
+    if (TakesWords()) element_cost_ = -1;
+    // A loop over columns takes rows side by side, and no halves.
+    if (combines_columns_ && SaturatingProduct(body_.row_dims) >= kFewSelections) element_cost_ = 1e300;
   }
 
   // Steps go along neighbouring rows.
@@ -274,7 +302,8 @@ class ReduceTilingChoice {
   bool TakeDenseColumns(int second_element, bool few) {
     const int64_t width = Extent(best_row_);
     if (few && (sums_floats_ || element_count_ < kFewPlaneRows)) return false;
-    if (ordered_ || width < kFewColumns || width > kDenseColumns || !IsDense(body_, lanes_, best_row_, second_element))
+    if (ordered_ || !AreColumns(width, Extent(second_element)) || width > kDenseColumns ||
+        !IsDense(body_, lanes_, best_row_, second_element))
       return false;
     // Sums of floats are cut into groups of tiles, which are no longer than their turns.
     const int64_t turns = sums_floats_ ? GroupTurns(element_count_) : dense_elements_;
@@ -283,19 +312,18 @@ class ReduceTilingChoice {
     out_.has_dense_columns = true;
     out_.tile.columns = width, out_.tile.row_dim = second_element;
     out_.tile.rows = std::min({Extent(second_element), turns, dense_elements_ / width});
-    TakePlanes(second_element);
+    if (out_.tile.rows == Extent(second_element)) TakePlanes(LongestOther(row_rank_, rank_, second_element));
     const bool is_taken = !few || out_.tile.planes > 1;
     if (!is_taken) out_ = before;
     return is_taken;
   }
 
-  // Several arrays of short columns at a call, where their order is of no matter.
-  void TakePlanes(int second_element) {
+  // Several arrays of short rows or columns at a call, where their order is of no matter.
+  void TakePlanes(int plane) {
     TileShape& tile = out_.tile;
     const ReduceStage& stage = body_.stages[0];
-    const int plane = LongestOther(row_rank_, rank_, second_element);
     if (plane < 0 || sums_floats_ || CountElementStages() != 1 || stage.scope != ReduceStage::Scope::kElement ||
-        stage.reductions.size() != 1 || tile.rows != Extent(second_element))
+        stage.reductions.size() != 1)
       return;
     const int64_t planes = std::min(Extent(plane), dense_elements_ / (tile.rows * tile.columns));
     const Node& load = stage.program.nodes[At(stage.program.results[At(stage.reductions[0].inputs[0])])];
@@ -339,6 +367,7 @@ class ReduceTilingChoice {
                              CountElementStages() == 1 && !FoldsNatively(columns);
       const int64_t most = are_rows ? dense_elements_ : is_folded ? kTileElements : tile_elements_;
       tile.rows = std::min(Extent(second_row), most / columns);
+      if (by_short_rows && !multiplies_ && tile.rows == Extent(second_row)) TakePlanes(second_element);
       return;
     }
     out_.layout = ReduceLayout::kElements;
@@ -362,8 +391,9 @@ class ReduceTilingChoice {
   // Combiners that may not commute (the selection of a select-and-scatter) see a row's elements in order: tiles then
   // lie along the innermost dimensions of elements.
   bool ordered_ = false;
-  bool combines_ = false;  // with a combiner that has no loop
-  bool sums_floats_ = false, computes_ = false;
+  bool combines_ = false;          // with a combiner that has no loop along a row
+  bool combines_columns_ = false;  // with one that has a loop over columns alone
+  bool sums_floats_ = false, multiplies_ = false, computes_ = false;
   int best_row_ = -1, best_element_ = -1;
   double row_cost_ = 1e300, element_cost_ = 1e300;
   ReduceTiling out_;

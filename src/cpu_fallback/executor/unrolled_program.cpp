@@ -8,6 +8,7 @@
 
 #include "base/checked_math.h"
 #include "base/index.h"
+#include "cpu_fallback/executor/arg_extremum.h"
 #include "cpu_fallback/executor/block_program.h"
 #include "cpu_fallback/executor/iteration.h"
 #include "cpu_fallback/executor/lanes.h"
@@ -34,6 +35,8 @@ namespace {
 constexpr int64_t kMostUnrolled = 16;
 // Of reductions that read a row again, as norms do, of many rows: each other stage is a pass less.
 constexpr int64_t kMostUnrolledTwice = 24;
+// Of extrema that a program's loop finds in each of many turns.
+constexpr int64_t kMostUnrolledOfTurn = 32, kManyTurns = 32, kMostOfTurn = 4096;
 constexpr std::size_t kMostUnrolledNodes = 600;
 // Fewer rows, in a program that runs once, are done before native code would be made.
 constexpr int64_t kFewRows = 256;
@@ -225,33 +228,8 @@ int NarrowestAccess(const ElementProgram& program) {
   return least;
 }
 
-}  // namespace
-
-std::optional<ElementProgram> UnrolledReduction(const plan::ReduceKernel& body, int64_t runs) {
-  if (!native::HasNativeCode()) return std::nullopt;
-  const int64_t elements = SaturatingProduct(body.element_dims), rows = SaturatingProduct(body.row_dims);
-  const bool reads_again =
-      rows >= kFewRows && std::ranges::count(body.stages, ReduceStage::Scope::kElement, &ReduceStage::scope) > 1;
-  if (elements < 1 || elements > (reads_again ? kMostUnrolledTwice : kMostUnrolled) || rows == 0 || rows == INT64_MAX ||
-      (rows < kFewRows && runs <= 1))
-    return std::nullopt;
-  std::size_t nodes = 0;
-  for (const ReduceStage& stage : body.stages) {
-    const bool is_element = stage.scope == ReduceStage::Scope::kElement;
-    if (HasMasks(stage.program, body.row_dims.size())) return std::nullopt;
-    if (const int width = NarrowestAccess(stage.program); is_element && width < 4 && !FitsWord(elements, width))
-      return std::nullopt;
-    std::size_t each = stage.program.nodes.size();
-    for (const Reduction& r : stage.reductions) {
-      // The sums of a convolution are told by their kind alone: those of one element have no order.
-      if (r.combiner.results.size() != r.inputs.size() && !(r.kind == Reduction::Kind::kSum && elements == 1))
-        return std::nullopt;
-      each += r.combiner.nodes.size();
-    }
-    nodes += each * static_cast<std::size_t>(is_element ? elements : 1);
-  }
-  if (nodes > kMostUnrolledNodes) return std::nullopt;
-
+// The stages as one program over the rows, with nodes of its own for each element.
+std::optional<ElementProgram> UnrolledStages(const plan::ReduceKernel& body) {
   Unroller out(body.row_dims, body.stages[0].program.buffers);
   std::vector<NodeId> params;
   for (const ReduceStage& stage : body.stages) {
@@ -291,6 +269,64 @@ std::optional<ElementProgram> UnrolledReduction(const plan::ReduceKernel& body, 
   // What is loaded says where something else is.
   if (HasMasks(unrolled, unrolled.space.dims().size())) return std::nullopt;
   return unrolled;
+}
+
+}  // namespace
+
+std::optional<ElementProgram> UnrolledReduction(const plan::ReduceKernel& body, int64_t runs) {
+  if (!native::HasNativeCode()) return std::nullopt;
+  const int64_t elements = SaturatingProduct(body.element_dims), rows = SaturatingProduct(body.row_dims);
+  const bool reads_again =
+      rows >= kFewRows && std::ranges::count(body.stages, ReduceStage::Scope::kElement, &ReduceStage::scope) > 1;
+  const auto is_extremum = [](const Reduction& r) {
+    return r.kind == Reduction::Kind::kMax || r.kind == Reduction::Kind::kMin || FindArgExtremum(r) != nullptr;
+  };
+  const bool is_of_turn =
+      runs >= kManyTurns && rows <= kMostOfTurn && std::ranges::all_of(body.stages, [&](const ReduceStage& stage) {
+        return std::ranges::all_of(stage.reductions, is_extremum);
+      });
+  const int64_t most = reads_again ? kMostUnrolledTwice : is_of_turn ? kMostUnrolledOfTurn : kMostUnrolled;
+  if (elements < 1 || elements > most || (is_of_turn && rows * elements > kMostOfTurn) || rows == 0 ||
+      rows == INT64_MAX || (rows < kFewRows && runs <= 1))
+    return std::nullopt;
+  std::size_t nodes = 0;
+  for (const ReduceStage& stage : body.stages) {
+    const bool is_element = stage.scope == ReduceStage::Scope::kElement;
+    if (HasMasks(stage.program, body.row_dims.size())) return std::nullopt;
+    if (const int width = NarrowestAccess(stage.program); is_element && width < 4 && !FitsWord(elements, width))
+      return std::nullopt;
+    std::size_t each = stage.program.nodes.size();
+    for (const Reduction& r : stage.reductions) {
+      // The sums of a convolution are told by their kind alone: those of one element have no order.
+      if (r.combiner.results.size() != r.inputs.size() && !(r.kind == Reduction::Kind::kSum && elements == 1))
+        return std::nullopt;
+      each += r.combiner.nodes.size();
+    }
+    nodes += each * static_cast<std::size_t>(is_element ? elements : 1);
+  }
+  if (nodes > kMostUnrolledNodes) return std::nullopt;
+  return UnrolledStages(body);
+}
+
+std::optional<ElementProgram> UnrolledSum(const plan::ReduceKernel& body, int64_t most) {
+  const int64_t elements = SaturatingProduct(body.element_dims);
+  if (body.stages.size() != 2 || elements < 1 || elements > most || SaturatingProduct(body.row_dims) == 0)
+    return std::nullopt;
+  const ReduceStage &sum = body.stages[0], &rest = body.stages[1];
+  if (sum.scope != ReduceStage::Scope::kElement || rest.scope != ReduceStage::Scope::kRow ||
+      sum.reductions.size() != 1 || sum.reductions[0].kind != Reduction::Kind::kSum ||
+      sum.reductions[0].combiner.results.size() != 1 || sum.reductions[0].inputs.size() != 1)
+    return std::nullopt;
+  const std::size_t nodes = sum.program.nodes.size() * At(elements);
+  const Node& value = sum.program.nodes[At(sum.program.results[At(sum.reductions[0].inputs[0])])];
+  if (nodes > kMostUnrolledNodes || value.op != NodeOp::kLoad || HasMasks(sum.program, body.row_dims.size()))
+    return std::nullopt;
+  const plan::IndexSpace& space = sum.program.space;
+  const bool has_value = std::ranges::any_of(space.expr(value.index).terms, [&](const IndexTerm& t) {
+    return space.atom(t.atom).kind == IndexAtom::Kind::kValue;
+  });
+  if (!has_value) return std::nullopt;
+  return UnrolledStages(body);
 }
 
 std::optional<ElementProgram> UnrolledProduct(const plan::DotKernel& dot, int64_t runs) {

@@ -15,6 +15,10 @@ namespace krafla::cpu {
 // reduction.
 std::optional<plan::ElementProgram> UnrolledReduction(const plan::ReduceKernel& body, int64_t runs);
 
+// A reduction that adds up at most so many loads a row, whose places are computed, in their order, as a loop over the
+// rows. Nothing: it is another one.
+std::optional<plan::ElementProgram> UnrolledSum(const plan::ReduceKernel& body, int64_t most);
+
 // Many products of a vector of up to 4 elements with vectors, as the lightness of pixels, and of integers in matrices
 // of such a depth, as a loop over all of them, and few products of small matrices that a program's loop runs in each of
 // its turns, which can have them as a part of its own. Nothing: it is better done as a product of matrices.

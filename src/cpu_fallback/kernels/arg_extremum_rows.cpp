@@ -15,6 +15,28 @@ HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// `count` elements, and zeros behind them.
+template <class DT, class From>
+HWY_INLINE hn::Vec<DT> LoadWide(DT d, const From* at, std::size_t count) {
+  const hn::Rebind<From, DT> narrow;
+  const auto x = count == hn::Lanes(d) ? hn::LoadU(narrow, at) : hn::LoadN(narrow, at, count);
+  if constexpr (std::is_same_v<From, hn::TFromD<DT>>) return x;
+  else return hn::PromoteTo(d, x);
+}
+template <class DT, class To>
+HWY_INLINE void StoreNarrow(hn::Vec<DT> x, DT d, To* at, std::size_t count) {
+  const hn::Rebind<To, DT> narrow;
+  if constexpr (std::is_same_v<To, hn::TFromD<DT>>) {
+    hn::StoreN(x, d, at, count);
+  } else if constexpr (std::is_floating_point_v<To>) {
+    hn::StoreN(hn::DemoteTo(narrow, x), narrow, at, count);
+  } else {
+    const hn::RebindToUnsigned<DT> wide;
+    const hn::Rebind<std::make_unsigned_t<To>, DT> bits;
+    hn::StoreN(hn::BitCast(narrow, hn::TruncateTo(bits, hn::BitCast(wide, x))), narrow, at, count);
+  }
+}
+
 // Stored and StoredIndex: as values and indices lie in memory; T and Index: as they are compared, of one width.
 template <class Stored, class StoredIndex, class T, class Index, bool kIsLargest>
 struct ArgExtremumLoop {
@@ -24,27 +46,6 @@ struct ArgExtremumLoop {
   using V = hn::Vec<D>;
   using VI = hn::Vec<DI>;
 
-  // `count` elements, and zeros behind them.
-  template <class DT, class From>
-  static HWY_INLINE hn::Vec<DT> LoadWide(DT d, const From* at, std::size_t count) {
-    const hn::Rebind<From, DT> narrow;
-    const auto x = count == hn::Lanes(d) ? hn::LoadU(narrow, at) : hn::LoadN(narrow, at, count);
-    if constexpr (std::is_same_v<From, hn::TFromD<DT>>) return x;
-    else return hn::PromoteTo(d, x);
-  }
-  template <class DT, class To>
-  static HWY_INLINE void StoreNarrow(hn::Vec<DT> x, DT d, To* at, std::size_t count) {
-    const hn::Rebind<To, DT> narrow;
-    if constexpr (std::is_same_v<To, hn::TFromD<DT>>) {
-      hn::StoreN(x, d, at, count);
-    } else if constexpr (std::is_floating_point_v<To>) {
-      hn::StoreN(hn::DemoteTo(narrow, x), narrow, at, count);
-    } else {
-      const hn::RebindToUnsigned<DT> wide;
-      const hn::Rebind<std::make_unsigned_t<To>, DT> bits;
-      hn::StoreN(hn::BitCast(narrow, hn::TruncateTo(bits, hn::BitCast(wide, x))), narrow, at, count);
-    }
-  }
   static HWY_INLINE V Load(D d, const Stored* at) { return LoadWide(d, at, hn::Lanes(d)); }
   static bool IsNan(T x) {
     if constexpr (std::is_floating_point_v<T>) return x != x;
@@ -236,17 +237,91 @@ ArgExtremumLoops FindLoopsOfPairs(ElementType value, ElementType index) {
   return {};
 }
 
+// Pairs of which the one of the smaller index stays where that index is not negative and its value compares so with the
+// other one's.
+template <class T, class Index, ComparisonDirection kDirection>
+struct SelectedPairsLoop {
+  using DI = hn::ScalableTag<Index>;
+  using D = hn::Rebind<T, DI>;
+  using V = hn::Vec<D>;
+  using VI = hn::Vec<DI>;
+
+  static HWY_INLINE auto Compare(V a, V b) {
+    if constexpr (kDirection == ComparisonDirection::kGe) return hn::Ge(a, b);
+    else if constexpr (kDirection == ComparisonDirection::kGt) return hn::Gt(a, b);
+    else if constexpr (kDirection == ComparisonDirection::kLe) return hn::Le(a, b);
+    else return hn::Lt(a, b);
+  }
+
+  static void RunColumns(const void* values, const void* indices, int64_t rows, int64_t columns, void* value,
+                         void* index) {
+    const D d;
+    const DI di;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    for (int64_t c = 0; c < columns; c += lanes) {
+      const auto count = static_cast<std::size_t>(std::min(lanes, columns - c));
+      const T* v = static_cast<const T*>(values) + c;
+      const int32_t* at = static_cast<const int32_t*>(indices) + c;
+      V best = LoadWide(d, static_cast<const T*>(value) + c, count);
+      VI best_index = LoadWide(di, static_cast<const int32_t*>(index) + c, count);
+      for (int64_t r = 0; r < rows; ++r, v += columns, at += columns) {
+        const V next = LoadWide(d, v, count);
+        const VI place = LoadWide(di, at, count);
+        const auto in_order = hn::Le(best_index, place);
+        const auto is_first = hn::RebindMask(d, in_order);
+        const auto compares = Compare(hn::IfThenElse(is_first, best, next), hn::IfThenElse(is_first, next, best));
+        const auto exists = hn::Ge(hn::Min(best_index, place), hn::Zero(di));
+        // What was there stays where it is the first of the two and that stays, or where neither is so.
+        const auto stays = hn::Not(hn::Xor(hn::And(hn::RebindMask(di, compares), exists), in_order));
+        best_index = hn::IfThenElse(stays, best_index, place);
+        best = hn::IfThenElse(hn::RebindMask(d, stays), best, next);
+      }
+      StoreNarrow(best, d, static_cast<T*>(value) + c, count);
+      StoreNarrow(best_index, di, static_cast<int32_t*>(index) + c, count);
+    }
+  }
+};
+
+template <class T, class Index>
+ArgExtremumColumns SelectedPairsOf(ComparisonDirection direction) {
+  using enum ComparisonDirection;
+  switch (direction) {
+    case kGe: return &SelectedPairsLoop<T, Index, kGe>::RunColumns;
+    case kGt: return &SelectedPairsLoop<T, Index, kGt>::RunColumns;
+    case kLe: return &SelectedPairsLoop<T, Index, kLe>::RunColumns;
+    case kLt: return &SelectedPairsLoop<T, Index, kLt>::RunColumns;
+    case kEq:
+    case kNe: break;
+  }
+  return nullptr;
+}
+
+ArgExtremumColumns FindLoopOfSelectedPairs(ComparisonDirection direction, ElementType value) {
+  using enum ElementType;
+  if (value == kF32) return SelectedPairsOf<float, int32_t>(direction);
+  if (value == kS32) return SelectedPairsOf<int32_t, int32_t>(direction);
+  if (value == kU32) return SelectedPairsOf<uint32_t, int32_t>(direction);
+  if (value == kF64) return SelectedPairsOf<double, int64_t>(direction);
+  if (value == kS64) return SelectedPairsOf<int64_t, int64_t>(direction);
+  if (value == kU64) return SelectedPairsOf<uint64_t, int64_t>(direction);
+  return nullptr;
+}
+
 }  // namespace krafla::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace krafla::cpu {
 HWY_EXPORT(FindLoopsOfPairs);
+HWY_EXPORT(FindLoopOfSelectedPairs);
 ArgExtremumRows FindArgExtremumRows(bool is_largest, ElementType value, ElementType index) {
   return HWY_DYNAMIC_DISPATCH(FindLoopsOfPairs)(value, index).rows[is_largest];
 }
 ArgExtremumColumns FindArgExtremumColumns(bool is_largest, ElementType value, ElementType index) {
   return HWY_DYNAMIC_DISPATCH(FindLoopsOfPairs)(value, index).columns[is_largest];
+}
+ArgExtremumColumns FindSelectedPairs(ComparisonDirection direction, ElementType value, ElementType index) {
+  return index == ElementType::kS32 ? HWY_DYNAMIC_DISPATCH(FindLoopOfSelectedPairs)(direction, value) : nullptr;
 }
 }  // namespace krafla::cpu
 #endif

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "ir/attributes.h"
 #include "krafla/element_type.h"
 
 namespace krafla::cpu {
@@ -21,5 +22,9 @@ struct ArgExtremumLoops {
 // Of compute types; null: there is no loop for them.
 ArgExtremumRows FindArgExtremumRows(bool is_largest, ElementType value, ElementType index);
 ArgExtremumColumns FindArgExtremumColumns(bool is_largest, ElementType value, ElementType index);
+
+// Of the pair that is there and the next one, the one of the smaller index stays where that index is not negative and
+// its value compares so with the other one's; else the other one is taken. Of compute types; null: there is no loop.
+ArgExtremumColumns FindSelectedPairs(ComparisonDirection direction, ElementType value, ElementType index);
 
 }  // namespace krafla::cpu

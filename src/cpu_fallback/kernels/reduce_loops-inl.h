@@ -340,6 +340,41 @@ HWY_NOINLINE void FoldSome(D d, const hn::TFromD<D>* at, RowPlanes planes, std::
   tail.Store(F::Leave(d, even), d, to);
 }
 
+// Halves onto halves down to a vector of n lanes, with what is left of the rows.
+template <class F, class D>
+HWY_INLINE void FoldToColumns(D d, hn::Vec<D> v, const hn::TFromD<D>* rest, std::size_t left, std::size_t n,
+                              hn::TFromD<D>* HWY_RESTRICT to) {
+  const std::size_t lanes = hn::Lanes(d);
+  if (left >= lanes) v = F::Do(d, v, EnterAt<F>(d, rest)), rest += lanes, left -= lanes;
+  if (lanes == n) {
+    hn::StoreU(F::Leave(d, F::Do(d, EnterAt<F>(d, to), v)), d, to);
+    return;
+  }
+  if constexpr (HWY_MAX_LANES_D(D) > 2) {
+    const hn::Half<D> dh;
+    FoldToColumns<F>(dh, F::Do(dh, hn::LowerHalf(dh, v), hn::UpperHalf(dh, v)), rest, left, n, to);
+  }
+}
+// Columns of which a vector holds several rows, all of them of operations whose order is of no matter: lanes that lie
+// n apart are of one column. At least two vectors.
+template <class F, class D>
+HWY_NOINLINE void FoldFewColumns(D d, const hn::TFromD<D>* at, RowPlanes planes, std::size_t count, std::size_t n,
+                                 hn::TFromD<D>* HWY_RESTRICT to) {
+  const std::size_t lanes = hn::Lanes(d);
+  auto even = EnterAt<F>(d, at), odd = EnterAt<F>(d, at + lanes);
+  std::size_t i = 2 * lanes;
+  for (int64_t p = 0; p < planes.count; ++p, i = 0) {
+    const auto* plane = at + p * planes.stride;
+    for (; i + 2 * lanes <= count; i += 2 * lanes) {
+      even = F::Do(d, even, EnterAt<F>(d, plane + i));
+      odd = F::Do(d, odd, EnterAt<F>(d, plane + i + lanes));
+    }
+    if (i + lanes <= count) even = F::Do(d, even, EnterAt<F>(d, plane + i));
+  }
+  const std::size_t whole = count / lanes * lanes;
+  FoldToColumns<F>(d, F::Do(d, even, odd), at + whole, count - whole, n, to);
+}
+
 // accumulator[c] = accumulator[c] (op) in[0, c] (op) ... in[rows - 1, c], of one plane after the other.
 template <class T, class F>
 void ReduceColumns(const void* in, RowPlanes planes, int64_t row_count, int64_t count, void* accumulator) {
@@ -349,6 +384,11 @@ void ReduceColumns(const void* in, RowPlanes planes, int64_t row_count, int64_t 
   const T* a = static_cast<const T*>(in);
   T* to = static_cast<T*>(accumulator);
   if (rows == 0) return;
+  if constexpr (F::kIsQuick) {
+    const bool is_whole = planes.count == 1 || rows * n % lanes == 0;
+    if (n >= 2 && 2 * n <= lanes && lanes % n == 0 && rows * n >= 4 * lanes && is_whole)
+      return FoldFewColumns<F>(d, a, planes, rows * n, n, to);
+  }
   // A few rows, as windows have them, are taken in turn, as XLA does: in sums of few elements the order counts.
   const bool by_twos = row_count > kRowsInTurn;
   std::size_t c = 0;

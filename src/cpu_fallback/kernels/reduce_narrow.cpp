@@ -2,6 +2,8 @@
 // Reductions of predicates and of 8 and 16 bits in lanes of that width.
 #include "cpu_fallback/kernels/reduce_ops.h"
 
+#include <cstring>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_fallback/kernels/reduce_narrow.cpp"
 #include <hwy/foreach_target.h>
@@ -45,15 +47,42 @@ ReduceOps FindOfNarrowFloats(plan::Reduction::Kind kind) {
   return {};
 }
 
+// Rows of at most eight predicates are a word each: whether one of them is true, or all of them.
+template <bool kAll>
+void ReducePredRows(const void* in, int64_t rows, int64_t count, void* accumulator) {
+  using F = std::conditional_t<kAll, AndOp<uint8_t>, OrOp<uint8_t>>;
+  const auto* a = static_cast<const uint8_t*>(in);
+  auto* to = static_cast<uint8_t*>(accumulator);
+  int64_t row = 0;
+  if (count >= 2 && count <= 8) {
+    // A word that begins with one of the last rows may end behind them.
+    const int64_t whole = rows - (8 - 1) / count;
+    const uint64_t ones = 0x0101010101010101u, own = count == 8 ? ones : ones & ((uint64_t{1} << (8 * count)) - 1);
+    for (; row < whole; ++row) {
+      uint64_t word;
+      std::memcpy(&word, a + row * count, sizeof(word));
+      if constexpr (kAll) to[row] = static_cast<uint8_t>(to[row] & static_cast<uint8_t>((word & own) == own));
+      else to[row] = static_cast<uint8_t>(to[row] | static_cast<uint8_t>((word & own) != 0));
+    }
+  }
+  ReduceRows<uint8_t, F>(a + row * count, rows - row, count, to + row);
+}
+
 // Predicates are 0 and 1: or is the sum and the maximum, and the product and the minimum.
+template <bool kAll>
+ReduceOps PickPred() {
+  ReduceOps ops = kAll ? PickNarrowBits<uint8_t, AndOp>() : PickNarrowBits<uint8_t, OrOp>();
+  ops.rows = &ReducePredRows<kAll>;
+  return ops;
+}
 ReduceOps FindOfPred(plan::Reduction::Kind kind) {
   switch (kind) {
     case plan::Reduction::Kind::kSum:
     case plan::Reduction::Kind::kMax:
-    case plan::Reduction::Kind::kOr: return PickNarrowBits<uint8_t, OrOp>();
+    case plan::Reduction::Kind::kOr: return PickPred<false>();
     case plan::Reduction::Kind::kProduct:
     case plan::Reduction::Kind::kMin:
-    case plan::Reduction::Kind::kAnd: return PickNarrowBits<uint8_t, AndOp>();
+    case plan::Reduction::Kind::kAnd: return PickPred<true>();
     case plan::Reduction::Kind::kXor: return PickNarrowBits<uint8_t, XorOp>();
     case plan::Reduction::Kind::kComplexProduct:
     case plan::Reduction::Kind::kOther: return {};

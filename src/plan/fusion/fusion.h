@@ -82,6 +82,8 @@ struct FusionOptions {
   // Whether windows of values that lie in memory are folded several times as fast as those of values that are computed
   // once for each window that has them.
   bool stores_window_values = false;
+  // How many arrays of single elements one kernel puts side by side.
+  std::size_t side_by_side = 4;
   FusionLimits limits;
   // By which kernels are put around collectives that go on meanwhile.
   OverlapOptions overlap;

@@ -45,6 +45,7 @@ struct FusionGroup {
 struct FusionPlan {
   std::vector<FusionGroup> groups;
   std::unordered_set<const Instruction*> kept;
+  std::size_t side_by_side = 4;  // FusionOptions::side_by_side
 
   // Whether `v` (resolved through reshapes) has a buffer: parameters, constants with more than one element, heroes,
   // control flow, kept instructions.

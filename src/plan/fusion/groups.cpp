@@ -30,6 +30,7 @@ Result<FusionPlan> PlanFusion(const Computation& computation, const FusionOption
 
 Result<FusionPlan> FusionPlanner::Run() {
   if (options_.log != nullptr) options_.log->is_fused = options_.fuse;
+  plan_.side_by_side = options_.side_by_side;
   Classify();
   DecideKept();
   MakeGroups();
