@@ -24,6 +24,7 @@ struct RowBlocks;
 struct BlockKernels;
 struct RowChainMember;
 struct RowSumMembers;
+struct GroupBlocks;
 
 using SliceMap = std::unordered_map<ValueRef, Slice, ValueRefHash>;
 
@@ -199,18 +200,19 @@ class ModulePlanner {
                                            std::size_t step, StepList& out);
   // Adds the group to `out`, with the steps that run before it; false, and nothing done, where it is no gain.
   bool MakeRowGroup(const Scope& scope, RowGroup& group, StepList& steps, StepList& out);
-  bool IsAligned(const RowGroup& group, std::span<const RowChainMember> launches, const BlockKernels& part) const;
+  // `widths`: as in RowGroupOf.
+  bool IsAligned(const RowGroup& group, std::span<const RowChainMember> launches, const BlockKernels& part,
+                 const std::map<int, int64_t>& widths) const;
   void PlaceSums(const Scope& scope, const RowGroup& group, RowSumMembers& sums, StepList& out);
   void FinishSumsOf(const RowGroup& group, const RowSumMembers& sums, StepList& out);
   // By allocation; -1: of the block's place in the grid.
   std::map<int, Slice> PlaceBlocks(const RowGroup& group, const RowBlocks& blocks);
   // `widths`: of the arrays' rows, where these are not the group's.
   RowGroupStep RowGroupOf(const RowGroup& group, std::span<const RowChainMember> members, BlockKernels part,
-                          const std::map<int, Slice>& places, const std::map<int, int64_t>& widths, bool is_first);
+                          const GroupBlocks& blocks, const std::map<int, int64_t>& widths, bool is_first);
   // The group with fewer columns where only these count, a check that the others do not, and `whole` for the case that
   // they do. False, and nothing added: `whole` is to run.
-  bool AddBounded(const Scope& scope, RowGroup& group, const RowBlocks& blocks, const std::map<int, Slice>& places,
-                  StepList& whole, StepList& out);
+  bool AddBounded(const Scope& scope, RowGroup& group, const GroupBlocks& blocks, StepList& whole, StepList& out);
   void EndRowGroup(const Scope& scope, const RowGroup& group);
   // The kernels that no launch has: of whole arrays, of launches that became one.
   void DropUnusedKernels();

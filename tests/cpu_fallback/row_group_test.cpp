@@ -85,6 +85,21 @@ std::string Masked(int64_t t, int64_t s, int64_t kv, int64_t group, std::string_
                 t, s, kv, group, direction, low);
 }
 
+// The same, of the last `width` columns up to that of the row.
+std::string Windowed(int64_t t, int64_t s, int64_t kv, int64_t group, int64_t width) {
+  std::string out = Masked(t, s, kv, group, "GE", "-2.3819763e+38");
+  const std::string keep = Format("keep = pred[{0},{1}] compare(row, column), direction=GE", t, s);
+  out.replace(out.find(keep), keep.size(),
+              Format(R"(past = pred[{0},{1}] compare(row, column), direction=GE
+  width = s32[] constant({2})
+  widths = s32[{0},{1}] broadcast(width), dimensions={{}}
+  least = s32[{0},{1}] subtract(row, widths)
+  near = pred[{0},{1}] compare(column, least), direction=GT
+  keep = pred[{0},{1}] and(past, near))",
+                     t, s, width));
+  return out;
+}
+
 plan::RowGroupOptions SmallBlocks(int64_t block_bytes) {
   return {
       .enabled = true, .least_saved = 1, .block_bytes = block_bytes, .few_rows = 8, .many_rows = 8, .bounded_parts = 0};
@@ -342,6 +357,11 @@ TEST(RowGroupTest, MaskedColumnsAreLeftOut) {
       ExpectSameBounded(Attention(256, 256, 1, 2, 32, type, "", Masked(256, 256, 1, 2, "GE", low)));
   // More columns than rows: the last ones are never seen.
   ExpectSameBounded(Attention(192, 512, 2, 1, 32, "bf16", "", Masked(192, 512, 2, 1, "GT", "-1e30")));
+  // Windows.
+  for (std::string_view type : {"f32", "bf16"}) {
+    ExpectSameBounded(Attention(300, 300, 1, 2, 32, type, "", Windowed(300, 300, 1, 2, 40)));
+    ExpectSameBounded(Attention(3072, 3072, 1, 1, 16, type, "", Windowed(3072, 3072, 1, 1, 700)));
+  }
 }
 
 // Scores, the mask's constant and the softmax in a narrow type, as layers have them that compute in bf16: `wide` sums
@@ -438,7 +458,8 @@ ENTRY main {{
 }
 
 // The gradients of attention, as jax.vjp has them: q[t,kv,group,hd], do of the same dimensions, k and v[s,kv,hd].
-std::string Gradients(int64_t t, int64_t s, int64_t kv, int64_t group, int64_t hd, std::string_view type) {
+std::string Gradients(int64_t t, int64_t s, int64_t kv, int64_t group, int64_t hd, std::string_view type,
+                      int64_t width = 0) {
   return Format(R"(HloModule gradients
 {6}
 ENTRY main {{
@@ -464,7 +485,8 @@ ENTRY main {{
   dv = {5}[{2},{1},{4}] dot(pc, g), lhs_batch_dims={{0}}, lhs_contracting_dims={{1,2}}, rhs_batch_dims={{0}}, rhs_contracting_dims={{1,2}}
   ROOT r = ({5}[{2},{3},{0},{4}], {5}[{2},{3},{0},{4}], {5}[{2},{1},{4}], {5}[{2},{1},{4}]) tuple(o, dq, dk, dv)
 }})",
-                t, s, kv, group, hd, type, kRegions, Masked(t, s, kv, group, "GE", "-1e30"),
+                t, s, kv, group, hd, type, kRegions,
+                width > 0 ? Windowed(t, s, kv, group, width) : Masked(t, s, kv, group, "GE", "-1e30"),
                 Softmax("x", "p", {kv, group, t, s}));
 }
 
@@ -516,6 +538,55 @@ TEST(RowGroupTest, Gradients) {
 TEST(RowGroupTest, GradientsOfOneHead) {
   ExpectGradients(Gradients(101, 128, 1, 1, 8, "f32"), ElementType::kF32, 1e-6);
   ExpectGradients(Gradients(512, 128, 1, 1, 8, "f32"), ElementType::kF32, 1e-6);
+}
+
+using Change = std::function<void(std::vector<std::vector<std::byte>>&)>;
+
+// Gradients with bounds and without have the same bits, whatever the arguments are; sums go on in the same order.
+void ExpectBoundedGradients(const std::string& text, const Change& change = {}) {
+  for (const int64_t block_bytes : {1, 40000})
+    for (const int threads : {1, 3}) {
+      auto grouped = CompileRows(text, SmallBlocks(block_bytes), 2),
+           bounded = CompileRows(text, Bounded(block_bytes), threads);
+      ASSERT_TRUE(grouped) << grouped.error().ToString();
+      ASSERT_TRUE(bounded) << bounded.error().ToString();
+      EXPECT_TRUE(IsBounded((*bounded)->plan())) << plan::ToString((*bounded)->plan());
+      EXPECT_EQ(RunRows(**bounded, change), RunRows(**grouped, change)) << "blocks of " << block_bytes;
+    }
+}
+
+TEST(RowGroupTest, MaskedColumnsOfGradientsAreLeftOut) {
+  for (std::string_view type : {"f32", "bf16"}) {
+    ExpectBoundedGradients(Gradients(256, 256, 2, 2, 16, type));
+    ExpectBoundedGradients(Gradients(192, 320, 3, 1, 16, type));
+  }
+  // Windows, which hide columns on both sides.
+  for (std::string_view type : {"f32", "bf16"}) {
+    ExpectBoundedGradients(Gradients(320, 320, 2, 1, 16, type, 70));
+    ExpectBoundedGradients(Gradients(200, 200, 1, 2, 16, type, 33));
+    ExpectBoundedGradients(Gradients(2048, 2048, 1, 1, 8, type, 500));
+  }
+  // Runs of blocks that are summed apart.
+  ExpectBoundedGradients(Gradients(512, 256, 1, 1, 8, "f32"));
+}
+
+// What is hidden shows where it is not finite, or makes something that is not: an element of each argument, of the last
+// row, key and value, and products that are infinite though nothing else is.
+TEST(RowGroupTest, BoundsOfGradientsThatDoNotHold) {
+  constexpr int kRows = 256, kHead = 16;
+  const std::string text = Gradients(kRows, kRows, 1, 2, kHead, "f32");
+  const auto set = [](std::vector<std::byte>& argument, int row, float value) {
+    std::memcpy(argument.data() + 4 * (row * kHead + 3), &value, 4);
+  };
+  for (const float bad :
+       {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(), 3e38f, -3e38f})
+    for (std::size_t argument = 0; argument < 4; ++argument)
+      for (const int row : {0, kRows - 1})
+        ExpectBoundedGradients(text, [&](auto& arguments) { set(arguments[argument], row, bad); });
+  ExpectBoundedGradients(text, [&](auto& arguments) {
+    set(arguments[2], kRows - 1, 1e30f);
+    set(arguments[3], 5, 1e30f);
+  });
 }
 
 }  // namespace

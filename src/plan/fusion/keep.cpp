@@ -130,10 +130,11 @@ static bool OnlyMovesUnits(const Instruction& x) {
 }
 
 // Whether it reads single numbers at the most, and costs little more than an index: numbers that are repeated, what a
-// step of arithmetic makes of an iota, and masks that compare one with a position. Kernels that compute such a mask see
-// which elements it hides; one that is stored would say nothing to them (plan/rows/column_limits.h).
+// step of arithmetic makes of an iota, and masks that compare one with a position, or with two, as windows do. Kernels
+// that compute such a mask see which elements it hides; one that is stored would say nothing to them
+// (plan/rows/column_limits.h).
 bool FusionPlanner::IsMadeOfIndices(const Instruction& i) const {
-  constexpr double kMostCost = 3;
+  constexpr double kMostCost = 6;
   constexpr std::size_t kMostInstructions = 16;
   std::vector<const Instruction*> stack = {&i};
   double cost = 0;

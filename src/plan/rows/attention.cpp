@@ -41,8 +41,8 @@ class AttentionMaker {
     if (!IsWritten(body.scores)) return std::unexpected(kScores);
     if (!AreReduced(body)) return std::unexpected(kReductions);
     if (!IsSummed(body.product)) return std::unexpected(kProduct);
-    if (const auto bounds = ColumnBoundsAt(members, shrunk_, first_, added_masks_))
-      body.limits = FindColumnLimits(body.scores, bounds->low, bounds->least);
+    if (const auto mask = AttentionMask(members, shrunk_, first_, added_masks_))
+      body.limits = FindColumnLimits(body.scores, mask->low, mask->least);
     out_.kernel.name = parts_[2].name;
     for (const KernelPlan& part : parts_) out_.kernel.flops += part.flops;
     out_.kernel.body = std::move(body);

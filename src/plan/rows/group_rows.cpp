@@ -179,8 +179,10 @@ bool ModulePlanner::MakeRowGroup(const Scope& scope, RowGroup& group, StepList& 
   }
   const RowBlocks blocks = ChooseBlocks(group.chain, group.row_bytes, options);
   logged.saved_bytes = group.saved, logged.block_rows = blocks.rows, logged.rows = group.chain.rows();
-  const RowSumParts sum_parts = ChooseParts(group.chain, blocks, group.saved);
-  RowSumMembers sums = PartSums(group.chain.members(), sum_parts);
+  GroupBlocks split{ChooseParts(group.chain, blocks, group.saved), {}, {}};
+  split.sums = PartSums(group.chain.members(), split.parts);
+  const RowSumParts& sum_parts = split.parts;
+  RowSumMembers& sums = split.sums;
   if (blocks.rows >= group.chain.rows() || sum_parts.blocks.digit >= RowGroupStep::kMostDims)
     return log(Ungrouped::kSaves);
   if (!IsSharedEnough(group.chain, blocks, group.row_bytes, options)) return log(Ungrouped::kShared);
@@ -193,19 +195,16 @@ bool ModulePlanner::MakeRowGroup(const Scope& scope, RowGroup& group, StepList& 
     if (count == 0) continue;
     std::optional<BlockKernels> made = TakeBlocks(sums.members, digits, sum_parts.blocks.digit, first, count, part);
     if (!made) return log(Ungrouped::kIndices);
-    if (!IsAligned(group, sums.members, *made)) return log(Ungrouped::kAligned);
+    if (!IsAligned(group, sums.members, *made, {})) return log(Ungrouped::kAligned);
     parts.push_back(std::move(*made));
   }
   for (std::size_t s : group.before) out.steps.push_back(std::move(steps.steps[s]));
-  const std::map<int, Slice> places = PlaceBlocks(group, blocks);
+  split.places = PlaceBlocks(group, blocks);
   StepList whole;
-  PlaceSums(scope, group, sums, out);
-  for (BlockKernels& part : parts) {
-    RowGroupStep step = RowGroupOf(group, sums.members, std::move(part), places, {}, &part == parts.data());
-    if (sums.bytes() > 0) step.in_order = static_cast<int>(step.grid.size() - sum_parts.apart);
-    whole.steps.emplace_back(std::move(step));
-  }
-  if (sums.bytes() > 0 || !AddBounded(scope, group, blocks, places, whole, out))
+  PlaceSums(scope, group, sums, whole);
+  for (BlockKernels& part : parts)
+    whole.steps.emplace_back(RowGroupOf(group, sums.members, std::move(part), split, {}, &part == parts.data()));
+  if (!AddBounded(scope, group, split, whole, out))
     for (Step& step : whole.steps) out.steps.push_back(std::move(step));
   FinishSumsOf(group, sums, out);
   for (std::size_t s : group.behind) out.steps.push_back(std::move(steps.steps[s]));
@@ -214,8 +213,8 @@ bool ModulePlanner::MakeRowGroup(const Scope& scope, RowGroup& group, StepList& 
   return log(Ungrouped::kGrouped);
 }
 
-bool ModulePlanner::IsAligned(const RowGroup& group, std::span<const RowChainMember> launches,
-                              const BlockKernels& part) const {
+bool ModulePlanner::IsAligned(const RowGroup& group, std::span<const RowChainMember> launches, const BlockKernels& part,
+                              const std::map<int, int64_t>& widths) const {
   const auto lies_well = [&](int64_t elements, int64_t element_bytes) {
     return elements * element_bytes % options_.row_groups.alignment == 0;
   };
@@ -227,7 +226,8 @@ bool ModulePlanner::IsAligned(const RowGroup& group, std::span<const RowChainMem
       const int64_t element = StorageBytes(block.kernel.bindings[b].storage);
       const int allocation = launches[m].launch.bindings[static_cast<std::size_t>(from.binding)].allocation;
       if (group.shrunk.contains(allocation)) {
-        const int64_t width = group.chain.values().at(allocation).width;
+        const auto other = widths.find(allocation);
+        const int64_t width = other != widths.end() ? other->second : group.chain.values().at(allocation).width;
         if (!lies_well(from.first - part.first_row * width, element)) return false;
         continue;
       }
@@ -307,10 +307,12 @@ std::map<int, Slice> ModulePlanner::PlaceBlocks(const RowGroup& group, const Row
 }
 
 RowGroupStep ModulePlanner::RowGroupOf(const RowGroup& group, std::span<const RowChainMember> members,
-                                       BlockKernels part, const std::map<int, Slice>& places,
+                                       BlockKernels part, const GroupBlocks& blocks,
                                        const std::map<int, int64_t>& widths, bool is_first) {
+  const std::map<int, Slice>& places = blocks.places;
   RowGroupStep out;
   out.grid = part.grid;
+  if (blocks.sums.bytes() > 0) out.in_order = static_cast<int>(out.grid.size() - blocks.parts.apart);
   out.place = places.at(-1);
   out.place.size = 0;
   for (std::size_t m = 0; m < part.kernels.size(); ++m) {

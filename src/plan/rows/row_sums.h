@@ -7,6 +7,7 @@
 // more binding, an array of [batch..., m, n]. In a block the contracted rows become its depth again.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -39,6 +40,13 @@ struct RowSumMembers {
   int64_t bytes() const;
 };
 RowSumMembers PartSums(std::span<const RowChainMember> members, const RowSumParts& parts);
+
+// How a group falls into blocks.
+struct GroupBlocks {
+  RowSumParts parts;
+  RowSumMembers sums;
+  std::map<int, Slice> places;  // of the arrays in a block's memory, by allocation; -1: of its place in the grid
+};
 
 // The kernel of a block with its rows as the depth; false: they do not lie evenly.
 bool AddRowsTogether(KernelPlan& block);
