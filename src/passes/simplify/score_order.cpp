@@ -23,16 +23,18 @@ namespace {
 
 // Smaller ones stay in the processor's caches, as with row groups (plan::RowGroupOptions::least_saved).
 constexpr int64_t kLeastOrdered = int64_t{4} << 20;
+constexpr int64_t kMostVisits = 8;  // of an instruction, on average
 
 class ScoreRegion {
  public:
   explicit ScoreRegion(Instruction& scores) : scores_(scores) {}
 
-  // Whether the order is another one, and products sum over rows. `rewritten`: what nobody needs any more.
-  bool Find(const std::unordered_set<const Instruction*>& rewritten) {
+  // Whether the order is another one, and products sum over rows. `rewritten`: what nobody needs any more. `budget`:
+  // instructions that may be looked at, less those that were.
+  bool Find(const std::unordered_set<const Instruction*>& rewritten, int64_t& budget) {
     Dims own(static_cast<std::size_t>(scores_.shape().rank()), 0);
     std::iota(own.begin(), own.end(), 0);
-    if (!Connect(own)) return false;
+    if (!Connect(own, budget)) return false;
     for (const auto& [i, order] : orders_)
       if (rewritten.contains(i)) return false;
     std::optional<int64_t> columns;
@@ -122,13 +124,14 @@ class ScoreRegion {
     return at == reshape.shape().rank() ? std::optional(out) : std::nullopt;
   }
   // What elementwise instructions and transposes connect with the scores, and with what is reduced of them.
-  bool Connect(const Dims& own) {
+  bool Connect(const Dims& own, int64_t& budget) {
     std::vector<Instruction*> open;
     for (Instruction* user : scores_.users())
       if (user->opcode() != Opcode::kReduce && !TakeUser(scores_, user, own, open)) return false;
     while (!open.empty()) {
       Instruction* i = open.back();
       open.pop_back();
+      if (--budget < 0) return false;
       const Dims order = orders_.at(i);
       for (Instruction* user : i->users())
         if (!TakeUser(*i, user, order, open)) return false;
@@ -242,9 +245,11 @@ Result<bool> ScoreOrder(Module& module, const PassOptions&) {
   for (Computation* computation : ReachableComputations(module)) {
     KRAFLA_ASSIGN(const LargeProducts products, FindLargeProducts(*computation, kLeastOrdered));
     std::unordered_set<const Instruction*> rewritten;
+    // Attention has one or two products in each region. Where many meet in one, each would look at all of it.
+    int64_t budget = kMostVisits * std::ssize(products.order);
     for (Instruction* dot : products.dots) {
       ScoreRegion region(*dot);
-      if (!region.Find(rewritten)) continue;
+      if (!region.Find(rewritten, budget)) continue;
       KRAFLA_TRY(region.Rewrite(products.order, rewritten));
       changed = true;
     }
