@@ -46,7 +46,8 @@ PassOptions PassOptionsFor(const CompileOptions& options, const CompileTarget& t
   if (target.takes_dilated_convolutions) out.disabled.insert("dilated_convolution_expander");
   if (!target.reduces_columns_faster) out.disabled.insert("interleaved_reduction_expander");
   // Without row groups the scores of the backward pass would be stored as those of the forward pass are.
-  if (!target.runs_row_groups || options.disabled.contains("row-groups")) out.disabled.insert("product_recomputer");
+  if (!target.runs_row_groups || options.disabled.contains("row-groups"))
+    out.disabled.insert({"product_recomputer", "residual_recomputer"});
   return out;
 }
 

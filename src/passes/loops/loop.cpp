@@ -222,6 +222,14 @@ std::optional<std::size_t> TurnNumber(const Instruction& instruction) {
   return counter->element;
 }
 
+bool IsRowAt(const Instruction& slice, std::size_t first, const Dims& row) {
+  const Dims& dims = slice.operand(0)->shape().dims();
+  if (row.ssize() != dims.ssize() || dims.ssize() == 0 || row[0] != 1) return false;
+  for (std::size_t d = 1; d < dims.size(); ++d)
+    if (row[d] != dims[d]) return false;
+  return slice.operand_count() == first + dims.size();
+}
+
 std::vector<Instruction*> LoopsOf(const Computation& computation) {
   std::vector<Instruction*> out;
   for (const auto& i : computation.instructions())

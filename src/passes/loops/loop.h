@@ -54,6 +54,13 @@ std::optional<int64_t> TripCount(const Instruction& instruction);
 // The state element that has the number of the turn, from 0 on, where it alone decides how many turns there are.
 std::optional<std::size_t> TurnNumber(const Instruction& instruction);
 
+// Whether a dynamic-slice or dynamic-update-slice, whose start indices begin with operand `first`, is of one row `row`
+// of its array: the other start indices, of whole dimensions, are 0 whatever they say.
+bool IsRowAt(const Instruction& slice, std::size_t first, const Dims& row);
+
+// Whether an array is made of indices and constant numbers alone, in so few steps that it is computed where it is read.
+bool IsMadeOfIndices(const Instruction& value);
+
 // The while instructions of a computation, in order.
 std::vector<Instruction*> LoopsOf(const Computation& computation);
 

@@ -12,16 +12,6 @@
 namespace krafla {
 namespace {
 
-// Whether the start indices of a slice of one row, from operand `first` on, are those of the row that has the number of
-// the turn: the others, of whole dimensions, are 0 whatever they say.
-bool IsRowOfTurn(const Instruction& i, std::size_t first, const Dims& row, std::size_t turn) {
-  const Dims& dims = i.operand(0)->shape().dims();
-  if (row.ssize() != dims.ssize() || dims.ssize() == 0 || row[0] != 1) return false;
-  for (std::size_t d = 1; d < dims.size(); ++d)
-    if (row[d] != dims[d]) return false;
-  return i.operand_count() == first + dims.size() && Loop::ElementOf(*i.operand(first)) == turn;
-}
-
 // What becomes of a row in a turn, from its slice on: updates, and reshapes between [1, ...] and [...].
 struct RowUpdate {
   std::size_t source = 0;             // the element that the row is of
@@ -37,7 +27,7 @@ class Rows {
     Instruction* put = loop_.Next(n);
     if (put->opcode() != Opcode::kDynamicUpdateSlice || Loop::ElementOf(*put->operand(0)) != n) return std::nullopt;
     if (put->users().size() != 1 || put->operand(0)->users().size() != 1 || !UsedInBody(n, put->operand(0)) ||
-        !IsRowOfTurn(*put, 2, put->operand(1)->shape().dims(), turn_))
+        !IsRowAt(*put, 2, put->operand(1)->shape().dims()) || Loop::ElementOf(*put->operand(2)) != turn_)
       return std::nullopt;
     RowUpdate out;
     const Dims dims = put->shape().dims();
@@ -55,7 +45,7 @@ class Rows {
       if (out.updates.empty() || at->opcode() != Opcode::kDynamicSlice) return std::nullopt;
       const std::optional<std::size_t> source = Loop::ElementOf(*at->operand(0));
       if (!source || *source == n || !loop_.IsInvariant(*source) || at->operand(0)->shape() != put->shape() ||
-          !IsRowOfTurn(*at, 1, at->attr<DynamicSliceAttributes>().slice_sizes, turn_))
+          !IsRowAt(*at, 1, at->attr<DynamicSliceAttributes>().slice_sizes) || Loop::ElementOf(*at->operand(1)) != turn_)
         return std::nullopt;
       out.source = *source;
       return out;

@@ -75,7 +75,7 @@ class Mover {
   }
 
   bool Pays(const Instruction& i) const {
-    if (IsCheap(i) || i.IsRoot()) return false;
+    if (IsCheap(i) || i.IsRoot() || IsMadeOfIndices(i)) return false;
     int64_t bytes = 0;
     for (const Instruction* operand : i.operands()) bytes += operand->shape().byte_size();
     return i.shape().byte_size() <= std::max(bytes, kSmallBytes);

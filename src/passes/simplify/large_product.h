@@ -10,6 +10,10 @@
 
 namespace krafla {
 
+// Of smaller scores it costs more to compute them again than to keep them: a tenth of a gradient without a mask
+// (docs/results/2026-11-29-attention-gradient.md).
+inline constexpr int64_t kLeastRecomputed = int64_t{32} << 20;
+
 inline bool IsLargeProduct(const Instruction& i, int64_t least_bytes) {
   // An element is as soon made again as written and read.
   constexpr int64_t kLeastGrowth = 2, kMostDepth = 256;
@@ -43,6 +47,12 @@ inline Result<LargeProducts> FindLargeProducts(Computation& computation, int64_t
 inline bool KeepsElements(const Instruction& i) {
   return i.shape().IsArray() && IsStatic(i) &&
          (IsElementwise(i.opcode()) || IsOneOf(i.opcode(), {Opcode::kTranspose, Opcode::kCopy}));
+}
+
+// Whether it belongs to a product's values if its operand does.
+inline bool StaysAmongValues(const Instruction& i) {
+  return KeepsElements(i) || (IsStatic(i) && i.shape().IsArray() &&
+                              IsOneOf(i.opcode(), {Opcode::kReshape, Opcode::kBroadcast, Opcode::kReduce}));
 }
 
 }  // namespace krafla

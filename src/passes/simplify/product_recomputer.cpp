@@ -24,16 +24,7 @@
 namespace krafla {
 namespace {
 
-// Of smaller scores it costs more to compute them again than to keep them: a tenth of a gradient without a mask
-// (docs/results/2026-11-29-attention-gradient.md).
-constexpr int64_t kLeastRecomputed = int64_t{32} << 20;
 constexpr std::size_t kDotsTogether = 64;  // bits of a set
-
-// Whether it belongs to a product's values if its operand does.
-bool StaysAmongValues(const Instruction& i) {
-  return KeepsElements(i) || (IsStatic(i) && i.shape().IsArray() &&
-                              IsOneOf(i.opcode(), {Opcode::kReshape, Opcode::kBroadcast, Opcode::kReduce}));
-}
 
 // Up to 64 products of a computation whose instructions are in topological order, a bit each.
 class Recomputed {
