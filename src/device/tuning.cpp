@@ -54,6 +54,29 @@ void TuneCpuProducts(Tuning& t) {
   t.coop.tiles = {{16, 16, 1, 1, 0, 32}, {32, 32, 1, 1, 0, 32}};
 }
 
+// Of TuneCpu: sorts, running sums and scatters.
+void TuneCpuOrders(Tuning& t) {
+  t.sort.invocation_chunks = true;
+  t.sort.lanes = 8;
+  t.sort.item_local = 8;
+  t.sort.workgroup_items = 8192;
+  t.sort.rank_step = 8;
+  t.sort.rank_local = 64;
+
+  t.scan.local = 8;
+  t.scan.few_lines = 64;
+  t.scan.long_line = 4096;
+  t.scan.most_chunk = t.scan.most_totals = 65536;
+
+  t.scatter.atomics = false;
+  t.scatter.wanted_invocations = 0;
+  t.scatter.in_order_local = 8;
+  // A workgroup that takes 32 bytes of each row waits for memory each time. Sums of rows of 128 (bench/cliffs) took 22
+  // ms of one Zen 4 core, take 6 with a workgroup that has whole rows, and 12 with four that have rows of their own.
+  t.scatter.in_order_places = 16;
+  t.scatter.in_order_shares = 4;
+}
+
 // Shaders run on the host's cores: a workgroup costs far more than a turn of a loop, memory of a workgroup is memory as
 // any other, and an invocation is a lane of the processor's vectors.
 void TuneCpu(Tuning& t) {
@@ -97,24 +120,7 @@ void TuneCpu(Tuning& t) {
 
   TuneCpuProducts(t);
 
-  t.sort.invocation_chunks = true;
-  t.sort.lanes = 8;
-  t.sort.item_local = 8;
-  t.sort.rank_step = 8;
-  t.sort.rank_local = 64;
-
-  t.scan.local = 8;
-  t.scan.few_lines = 64;
-  t.scan.long_line = 4096;
-  t.scan.most_chunk = t.scan.most_totals = 65536;
-
-  t.scatter.atomics = false;
-  t.scatter.wanted_invocations = 0;
-  t.scatter.in_order_local = 8;
-  // A workgroup that takes 32 bytes of each row waits for memory each time. Sums of rows of 128 (bench/cliffs) took 22
-  // ms of one Zen 4 core, take 6 with a workgroup that has whole rows, and 12 with four that have rows of their own.
-  t.scatter.in_order_places = 16;
-  t.scatter.in_order_shares = 4;
+  TuneCpuOrders(t);
 
   t.linalg.local = 8;
   t.linalg.workgroup_points = 8192;

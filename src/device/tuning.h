@@ -206,6 +206,7 @@ struct SortTuning {
   bool invocation_chunks = false;     // one invocation has a chunk, and counts in scratch; else a workgroup has one
   uint32_t lanes = 128;               // size of a workgroup that counts and places
   uint32_t item_local = 64;           // size of a workgroup of other kernels of the sort by digits
+  int64_t workgroup_items = 0;        // elements whose keys a workgroup makes by turns; 0: an invocation makes one
   uint32_t merge_local = 64;          // size of a workgroup of the merge sort
   uint32_t rank_step = 32;            // workgroups of `sort.rank` are multiples of so many invocations ...
   uint32_t rank_local = 256;          // ... up to so many

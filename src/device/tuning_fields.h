@@ -187,6 +187,7 @@ void VisitFields(Self& x, Visitor&& v) {
   // 16 counters of each lane fit the 16 KiB that every device has.
   v("lanes", x.lanes, FieldRange{4, 128, true});
   v("item_local", x.item_local, kLocalRange);
+  v("workgroup_items", x.workgroup_items, FieldRange{0, 65536});
   v("merge_local", x.merge_local, kLocalRange);
   v("rank_step", x.rank_step, kLocalRange);
   v("rank_local", x.rank_local, kLocalRange);

@@ -46,6 +46,9 @@ TEST(SortTest, LengthsAndDimensions) {
   CheckOnIntegers(Sort({3, 50}, 1, {s32}, Less));
   CheckOnIntegers(Sort({50, 3}, 0, {s32}, Greater));
   CheckOnIntegers(Sort({4, 33, 5}, 1, {s32}, Less));
+  // Keys that a workgroup makes by turns, the last ones of which are not all there.
+  CheckOnIntegers(Sort({3, 7001}, 1, {s32}, Less));
+  CheckOnIntegers(Sort({70'001}, 0, {s32}, Greater));
 }
 
 // With few distinct keys the second operand shows whether equal ones kept their order.

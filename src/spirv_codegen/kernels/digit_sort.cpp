@@ -12,6 +12,8 @@ namespace {
 
 // The longest chunk of an invocation, whose work in one dispatch cannot be cut.
 constexpr int64_t kLongestChunk = int64_t{1} << 20;
+// Workgroups that items are shared out to before one has several turns of them.
+constexpr int64_t kLeastWorkgroups = 8;
 
 }  // namespace
 
@@ -82,6 +84,20 @@ Result<int> DigitSort::FinishItems(Kernel& k, int64_t items, std::string variant
   return Add(k, grid, local, std::move(variant));
 }
 
+Result<int> DigitSort::FinishShortItems(Kernel& k, int64_t items, std::string variant,
+                                        const std::function<void(Value)>& body) {
+  const uint32_t local = WorkgroupSize(profile_, tuning_.item_local);
+  const int64_t most = std::max<int64_t>(tuning_.workgroup_items / local, 1);
+  const int64_t turns = std::clamp<int64_t>(CeilDiv(items, int64_t{local} * kLeastWorkgroups), 1, most);
+  if (turns == 1) return FinishItems(k, items, std::move(variant), body);
+  const int64_t of_group = turns * local;
+  KRAFLA_ASSIGN(Grid grid, FoldGrid(CeilDiv(items, of_group), profile_));
+  const Value first = k.b.Mul(GroupNumber(k.b, grid), k.U32(of_group));
+  const Value end = k.b.Min(k.b.Add(first, k.U32(of_group)), k.U32(items));
+  k.b.For(k.b.Add(first, k.b.LocalIndex()), end, k.b.U32(local), body);
+  return Add(k, grid, local, std::move(variant));
+}
+
 Result<int> DigitSort::FinishWorkers(Kernel& k, int64_t chunks, std::string variant,
                                      const std::function<void(Value, Value)>& body) {
   const auto with = [&](Value worker) {
@@ -125,7 +141,7 @@ Value DigitSort::PositionOf(Kernel& k, Value from, Value row, Value element) con
 Result<> DigitSort::MakeKeys(std::span<const SortKeys::Word> words, bool begin) {
   Kernel k(*this, 1);
   const Value from = k.w.buffers.PushWord(0);
-  KRAFLA_ASSIGN(const int kernel, FinishItems(k, rows_.rows() * length_, "sort.keys", [&](Value n) {
+  KRAFLA_ASSIGN(const int kernel, FinishShortItems(k, rows_.rows() * length_, "sort.keys", [&](Value n) {
                   const Value row = k.b.UDiv(n, k.U32(length_)), element = k.b.Sub(n, k.b.Mul(row, k.U32(length_)));
                   const Value position = PositionOf(k, from, row, element);
                   for (std::size_t i = 0; i < words.size(); ++i) {

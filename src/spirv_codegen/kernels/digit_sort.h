@@ -62,6 +62,8 @@ class DigitSort {
 
   // Ends a kernel of `items` invocations: body(item).
   Result<int> FinishItems(Kernel& k, int64_t items, std::string variant, const std::function<void(Value)>& body);
+  // The same of items with so little to do that an invocation takes several (SortTuning::workgroup_items).
+  Result<int> FinishShortItems(Kernel& k, int64_t items, std::string variant, const std::function<void(Value)>& body);
   // Ends a kernel with a worker for each of `rows` x `chunks`: body(row, chunk).
   Result<int> FinishWorkers(Kernel& k, int64_t chunks, std::string variant,
                             const std::function<void(Value, Value)>& body);
