@@ -48,6 +48,7 @@ void TuneCpuProducts(Tuning& t) {
   t.conv.only_packed_pixels = true;
   t.conv.direct_local = 32;
   t.conv.reorder_products_of_matrices = true;
+  t.conv.widen_products = 4;
 
   // llvmpipe works matrices out element by element.
   t.coop.used = false;

@@ -187,6 +187,8 @@ struct ConvTuning {
   double reorder_products = 16;               // products for each element moved, from which on `conv.reorder` pays
   bool reorder_products_of_matrices = false;  // `conv.reorder` also before what is a product of matrices as it lies ...
   int64_t reorder_features = 8;               // ... from so many input features of a group on
+  // products for each element moved, from which on narrow ones are made wide first; 0: never
+  double widen_products = 0;
   bool operator==(const ConvTuning&) const = default;
 };
 

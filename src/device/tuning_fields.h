@@ -170,6 +170,7 @@ void VisitFields(Self& x, Visitor&& v) {
   v("reorder_products", x.reorder_products, kTimeRange);
   v("reorder_products_of_matrices", x.reorder_products_of_matrices);
   v("reorder_features", x.reorder_features, kCountRange);
+  v("widen_products", x.widen_products, kTimeRange);
 }
 
 template <Is<MatrixTuning> Self, typename Visitor>

@@ -204,6 +204,32 @@ TEST(ConvTest, Types) {
 }
 
 // Cooperative matrices, forced, wherever the convolution is a product of matrices.
+// On the host's processors what is read many times is made wide before, with its padding.
+TEST(ConvTest, NarrowElementsAreMadeWide) {
+  using enum ElementType;
+  const ConvShape shapes[] = {
+      {1, 32, 32, {17, 9}, {W(3, 1, 1), W(3, 1, 1)}, 32, 1, "depthwise"},
+      {2, 6, 6, {13, 20}, {W(7, 1, 3), W(7, 2, 3)}, 6, 1, "depthwise7"},
+      {1, 8, 8, {11, 9}, {Odd(3, 1, 2, -1, 2, 1, true), Odd(3, 1, 1, 2, 1, 2, false)}, 8, 1, "odd"},
+      {3, 4, 8, {50}, {W(9, 1, 4)}, 4, 1, "1d"},
+  };
+  for (const ConvShape& shape : shapes) {
+    for (const ConvLayout layout : {ConvLayout::kChannelsLast, ConvLayout::kChannelsFirst}) {
+      for (const ElementType type : {kBF16, kF16, kS8, kU8}) {
+        const bool whole = type == kS8 || type == kU8;
+        const plan::KernelPlan plan = Conv(shape, layout, type, whole ? kS32 : kF32, whole ? kS32 : type);
+        CheckOnIntegers(plan);
+        for (const auto& device : Devices()) {
+          if (!device->profile().is_cpu || !CanEmit(plan, device->profile())) continue;
+          const auto program = Emit(plan, device->profile());
+          ASSERT_TRUE(program.has_value()) << program.error().ToString();
+          EXPECT_EQ(program->kernels.at(0).variant, "conv.widen") << plan.name;
+        }
+      }
+    }
+  }
+}
+
 TEST(ConvTest, CooperativeMatrices) {
   std::vector<ConvShape> shapes = Shapes();
   shapes.push_back({2, 16, 32, {6, 7}, {W(3, 1, 1), W(3, 1, 1)}, 2, 1, "two_groups"});

@@ -49,6 +49,10 @@ constexpr Variant<ConvCase, Result<EmittedProgram>> kConvVariants[] = {
      [](const ConvCase& c, std::string) { return EmitReorderedConv(c.plan, c.problem, c.target); }},
     {"product of matrices", [](const ConvCase& c) { return RefusesGemm(c.problem, c.target); },
      [](const ConvCase& c, std::string) { return EmitGemmConv(c.plan, c.problem, c.target); }},
+    {"widened", [](const ConvCase& c) { return RefusesWidenedConv(c.plan, c.problem, c.target); },
+     [](const ConvCase& c, std::string refused) {
+       return WithReason(EmitWidenedConv(c.plan, c.problem, c.target), refused);
+     }},
     {"direct", nullptr,
      [](const ConvCase& c, std::string refused) {
        return WithReason(EmitDirectConv(c.plan, c.problem, c.target), refused);

@@ -48,6 +48,10 @@ Refusal RefusesReorderedConv(const plan::KernelPlan& plan, const ConvProblem& pr
 Result<EmittedProgram> EmitReorderedConv(const plan::KernelPlan& plan, const ConvProblem& problem,
                                          const Target& target);
 
+// With narrow elements made wide first, and padded.
+Refusal RefusesWidenedConv(const plan::KernelPlan& plan, const ConvProblem& problem, const Target& target);
+Result<EmittedProgram> EmitWidenedConv(const plan::KernelPlan& plan, const ConvProblem& problem, const Target& target);
+
 // Every convolution; registers only.
 Result<EmittedProgram> EmitDirectConv(const plan::KernelPlan& plan, const ConvProblem& problem, const Target& target);
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "krafla/shape.h"
-#include "spirv_codegen/kernels/conv.h"
+#include "spirv_codegen/kernels/conv_copies.h"
 
 namespace krafla::spirv {
 namespace {
@@ -71,16 +71,6 @@ FeaturesLast WithFeaturesLast(const ConvProblem& p) {
   return out;
 }
 
-double ProductsOf(const ConvProblem& p) {
-  return static_cast<double>(p.pixels) * static_cast<double>(p.groups * p.outputs) *
-         static_cast<double>(p.inputs * p.window);
-}
-// Elements of input and kernel.
-double ElementsOf(const plan::KernelPlan& plan, const ConvProblem& p) {
-  return static_cast<double>(plan.bindings[static_cast<std::size_t>(p.k.input_binding)].element_count +
-                             plan.bindings[static_cast<std::size_t>(p.k.kernel_binding)].element_count);
-}
-
 }  // namespace
 
 Refusal RefusesReorderedConv(const plan::KernelPlan& plan, const ConvProblem& p, const Target& target) {
@@ -102,47 +92,20 @@ Refusal RefusesReorderedConv(const plan::KernelPlan& plan, const ConvProblem& p,
 
 Result<EmittedProgram> EmitReorderedConv(const plan::KernelPlan& plan, const ConvProblem& p, const Target& target) {
   FeaturesLast reordered = WithFeaturesLast(p);
-  plan::KernelPlan with = plan;
-  EmittedProgram out;
-  std::vector<plan::LoopKernel> copies;
+  ConvCopies copies(plan);
   const auto move = [&](int& binding, const Dims& dims, std::span<const int64_t> order) {
     if (IsInOrder(order)) return;
-    plan::Binding moved = with.bindings[static_cast<std::size_t>(binding)];
-    moved.read = moved.written = true;
-    with.bindings.push_back(moved);
-    out.scratch_bytes.push_back(moved.byte_size());
-    const int to = static_cast<int>(with.bindings.size()) - 1;
-    copies.push_back(Reordered(with, binding, to, dims, order));
+    const plan::Binding& moved = plan.bindings[static_cast<std::size_t>(binding)];
+    const int to = copies.AddArray(moved.storage, moved.element_count);
+    copies.Add(Reordered(copies.plan(), binding, to, dims, order));
     binding = to;
   };
   move(reordered.k.input_binding, p.k.input_dims, reordered.input_order);
   move(reordered.k.kernel_binding, p.k.kernel_dims, reordered.kernel_order);
   ConvProblem problem(reordered.k);
   problem.features_last = true;
-  KRAFLA_ASSIGN(EmittedProgram sums, EmitGemmConv(with, problem, target));
-
-  for (const plan::LoopKernel& copy : copies) {
-    KRAFLA_ASSIGN(EmittedProgram made, EmitLoop(with, copy, target));
-    for (EmittedDispatch& dispatch : made.dispatches) {
-      dispatch.kernel += static_cast<int>(out.kernels.size());
-      dispatch.share = 4.0 * ElementsOf(plan, p);
-      out.dispatches.push_back(std::move(dispatch));
-    }
-    for (EmittedKernel& kernel : made.kernels) {
-      kernel.variant = "conv.reorder";
-      out.kernels.push_back(std::move(kernel));
-    }
-  }
-  double shares = 0;
-  for (const EmittedDispatch& dispatch : sums.dispatches) shares += dispatch.share;
-  for (EmittedDispatch& dispatch : sums.dispatches) {
-    dispatch.kernel += static_cast<int>(out.kernels.size());
-    dispatch.share *= ProductsOf(p) / shares;
-    out.dispatches.push_back(std::move(dispatch));
-  }
-  for (EmittedKernel& kernel : sums.kernels) out.kernels.push_back(std::move(kernel));
-  out.scratch_bytes.insert(out.scratch_bytes.end(), sums.scratch_bytes.begin(), sums.scratch_bytes.end());
-  return out;
+  KRAFLA_ASSIGN(EmittedProgram sums, EmitGemmConv(copies.plan(), problem, target));
+  return copies.Before(std::move(sums), p, "conv.reorder", target);
 }
 
 }  // namespace krafla::spirv
