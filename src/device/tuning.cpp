@@ -71,6 +71,7 @@ void TuneCpuOrders(Tuning& t) {
 
   t.scatter.atomics = false;
   t.scatter.wanted_invocations = 0;
+  t.scatter.words = true;
   t.scatter.in_order_local = 8;
   // A workgroup that takes 32 bytes of each row waits for memory each time. Sums of rows of 128 (bench/cliffs) took 22
   // ms of one Zen 4 core, take 6 with a workgroup that has whole rows, and 12 with four that have rows of their own.

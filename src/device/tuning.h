@@ -240,9 +240,10 @@ struct ScatterTuning {
   uint32_t shares_local = 256;  // size of a workgroup of `scatter.shares`, and the updates that it looks at together
   int64_t wanted_invocations = 32768;  // of it, which the operand's rows are shared out to; 0: no `scatter.shares`
   int64_t least_part = 256;            // updates of a part, where places are too few for all invocations
-  uint32_t in_order_local = 64;        // size of a workgroup of `scatter.in_order`
+  bool words = false;                  // rows of elements that lie side by side are taken by words of 8 bytes
+  uint32_t in_order_local = 64;        // size of a workgroup of `scatter.in_order`, and of `scatter.words`
   int64_t in_order_places = 1;         // elements of the window that an invocation of it takes, at the most
-  int64_t in_order_shares = 1;         // workgroups that share the operand's rows where they take so many, at the most
+  int64_t in_order_shares = 1;         // workgroups that share the operand where rows are long, at the most
   bool operator==(const ScatterTuning&) const = default;
 };
 

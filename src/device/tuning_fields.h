@@ -220,6 +220,7 @@ void VisitFields(Self& x, Visitor&& v) {
   v("shares_local", x.shares_local, kLocalRange);
   v("wanted_invocations", x.wanted_invocations, FieldRange{0, 1 << 24});
   v("least_part", x.least_part, kPositiveRange);
+  v("words", x.words);
   v("in_order_local", x.in_order_local, kLocalRange);
   v("in_order_places", x.in_order_places, FieldRange{1, 64});
   v("in_order_shares", x.in_order_shares, FieldRange{1, 64});

@@ -144,6 +144,59 @@ TEST(ScatterTest, BatchingDimensionsAndScalarIndices) {
   CheckKernel(scalars, Memory(scalars, -3, 22));
 }
 
+// Windows of `window` that begin anywhere in the last dimensions, and have elements in common.
+Case Windows(Dims operand, Dims window, int64_t count) {
+  const auto rank = static_cast<int64_t>(operand.size());
+  Case c{operand, {count, rank}, {count}, {}};
+  for (int64_t d = 0; d < rank; ++d) {
+    c.updates.push_back(window[static_cast<std::size_t>(d)]);
+    c.attributes.update_window_dims.push_back(d + 1);
+    c.attributes.scatter_dims_to_operand_dims.push_back(d);
+  }
+  c.attributes.index_vector_dim = 1;
+  return c;
+}
+
+// Rows by words, on the host's processors: those that begin with words and those that begin anywhere, rows that one
+// invocation has several words of and that are turns of a loop, and those that workgroups share.
+TEST(ScatterTest, RowsByWords) {
+  using enum ElementType;
+  struct Problem {
+    Case scatter;
+    int high;  // of the indices
+  };
+  const Problem problems[] = {
+      {Rows(9, 96, 40), 11},
+      {Rows(9, 99, 40), 11},
+      {Rows(5, 13, 300), 5},
+      {Rows(4, 641, 9), 4},
+      {Rows(7, 1024, 9), 7},
+      {Rows(3, 5003, 7), 3},
+      {Windows({300}, {21}, 70), 290},
+      {Windows({500}, {16}, 50), 490},
+      {Windows({20, 31}, {3, 9}, 40), 22},
+      {Windows({6, 7, 40}, {2, 7, 40}, 9), 5},
+  };
+  for (const Problem& problem : problems) {
+    for (const ElementType type : {kU8, kS8, kBF16, kF16, kF32, kS32, kS64, kF64}) {
+      for (const bool replace : {false, true}) {
+        const plan::KernelPlan plan = Scatter(problem.scatter, type, Opcode::kSubtract, replace);
+        CheckKernel(plan, Memory(plan, -1, problem.high, replace ? 7 : 1));
+        for (const auto& device : Devices()) {
+          const DeviceProfile& profile = device->profile();
+          // A descriptor ends with the array's last word of four bytes.
+          const bool words =
+              profile.features.int64 && (profile.features.buffer_device_address || StorageBytes(type) == 8);
+          if (!profile.is_cpu || !words || !CanEmit(plan, profile)) continue;
+          const auto program = Emit(plan, profile);
+          ASSERT_TRUE(program.has_value()) << program.error().ToString();
+          EXPECT_EQ(program->kernels.at(0).variant, "scatter.words") << plan.name;
+        }
+      }
+    }
+  }
+}
+
 std::string VariantOn(const plan::KernelPlan& plan, const DeviceProfile& profile) {
   auto program = Emit(plan, profile, {.treat_as_gpu = true});
   return program ? program->kernels.at(0).variant : program.error().ToString();

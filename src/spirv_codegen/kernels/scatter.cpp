@@ -14,7 +14,8 @@
 
 #include "base/checked_math.h"
 #include "spirv_codegen/kernels/scatter_parts.h"
-#include "spirv_codegen/kernels/variant.h"
+#include "spirv_codegen/kernels/scatter_problem.h"
+#include "spirv_codegen/kernels/scatter_words.h"
 
 namespace krafla::spirv {
 namespace {
@@ -22,24 +23,6 @@ namespace {
 // The updates of a turn of the loop over them, where they are short.
 constexpr int64_t kUpdatesATurn = 4;
 constexpr std::size_t kFewNodes = 8;  // of the combiner
-// The most updates that an invocation looks at in a dispatch.
-constexpr int64_t kMostInOrder = int64_t{1} << 16;
-
-struct ScatterProblem {
-  const plan::KernelPlan& plan;
-  const plan::ScatterKernel& s;
-  const Target& target;
-  ScatterGeometry geometry{s};
-  int64_t window = geometry.window_count(), batch = geometry.batch_count();
-
-  const ScatterTuning& tuning() const { return target.tuning.scatter; }
-  // Whether neighbours in memory may be written at the same time.
-  bool WritesApart() const {
-    return std::ranges::all_of(s.types, [&](ElementType type) {
-      return BitWidth(type) >= 8 && StoresAlone(target.profile.features, StorageBytes(type));
-    });
-  }
-};
 
 // ---- An invocation for each element of each window
 
@@ -89,23 +72,6 @@ Result<EmittedProgram> EmitApart(const ScatterProblem& p, std::optional<spv::Op>
 }
 
 // ---- Updates in their order
-
-// Of updates in stretches, a dispatch each, where there are many: then a push word is the first of the dispatch.
-struct Stretches {
-  const int64_t batch;
-
-  int push_words() const { return batch > kMostInOrder ? 1 : 0; }
-  Value First(KernelWriter& w) const { return push_words() > 0 ? w.buffers.PushWord(0) : w.b.U32(0); }
-  // `all_end`: where the updates end.
-  Value End(Builder& b, Value first, Value all_end) const {
-    return b.Min(b.Add(first, b.U32(static_cast<uint32_t>(kMostInOrder))), all_end);
-  }
-  void AddDispatches(EmittedProgram& out, int kernel, const Grid& grid) const {
-    for (int64_t first = 0; first < batch; first += kMostInOrder)
-      out.dispatches.push_back(
-          {kernel, grid.size, push_words() > 0 ? std::vector{static_cast<uint32_t>(first)} : std::vector<uint32_t>{}});
-  }
-};
 
 // Each invocation works out where the updates lie by itself, one after the other.
 Result<EmittedProgram> EmitInOrder(const ScatterProblem& p, std::string reason) {
@@ -265,6 +231,7 @@ constexpr Variant<ScatterProblem, Result<EmittedProgram>> kScatterVariants[] = {
        return std::nullopt;
      },
      EmitShares},
+    {"words", RefusesScatterWords, EmitScatterWords},
     {"in order", nullptr, EmitInOrder},
 };
 static_assert(TakesEverything(kScatterVariants));
