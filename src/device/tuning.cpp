@@ -108,6 +108,7 @@ void TuneCpu(Tuning& t) {
   t.reduce.wanted_invocations = 256;
   t.reduce.least_split_column = 1024;
   t.reduce.least_column_part = 256;
+  t.reduce.odd_columns = true;
   t.reduce.short_row = 16;
   t.reduce.serial_local = 8;
   t.reduce.long_row = int64_t{1} << 17;

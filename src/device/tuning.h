@@ -78,6 +78,7 @@ struct ReduceTuning {
   int64_t wanted_invocations = 16384;  // invocations that fill the device: columns are split until there are so many
   int64_t least_split_column = 256;    // elements of a column that is split for that
   int64_t least_column_part = 64;      // elements of a part of it
+  bool odd_columns = false;            // four columns at a time also where fours do not divide them
   int64_t short_row = 32;              // elements of a row that one invocation takes, at the most
   uint32_t serial_local = 64;          // size of a workgroup of `reduce.serial` and `reduce.column.vec4`; as `loop`
   int64_t long_row = 4096;             // elements of a part of a row; rows of eight times as many are split ...

@@ -73,6 +73,7 @@ void VisitFields(Self& x, Visitor&& v) {
   v("wanted_invocations", x.wanted_invocations, kCountRange);
   v("least_split_column", x.least_split_column, kPositiveRange);
   v("least_column_part", x.least_column_part, kPositiveRange);
+  v("odd_columns", x.odd_columns);
   v("short_row", x.short_row, kCountRange);
   v("serial_local", x.serial_local, kLocalRange);
   v("long_row", x.long_row, kPositiveRange);

@@ -14,7 +14,8 @@ Buffers::Buffers(Builder& builder, std::vector<BufferDesc> descs, const MemoryTu
       descs_(std::move(descs)),
       push_words_(push_words),
       addresses_(builder.m.profile().features.buffer_device_address),
-      in_pairs_(tuning.words_in_pairs && builder.m.profile().features.int64) {
+      in_pairs_(tuning.words_in_pairs && builder.m.profile().features.int64),
+      words_around_(tuning.words_around) {
   if (addresses_) b_.m.Require(spv::Capability::PhysicalStorageBufferAddresses);
 }
 

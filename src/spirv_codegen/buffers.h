@@ -50,6 +50,7 @@ class Buffers {
   // Four elements of 1 or 2 bytes from element `index` on, which is any: by the words that hold them. Those past the
   // end have any bits.
   Value LoadFromAny(int buffer, int bytes, Value index);
+  bool reads_words_around() const { return words_around_; }  // that is faster than an element each
   // Four elements of up to 4 bytes, zero-extended, from the as many words that hold them, and back: what lies above
   // their bits is left out.
   Value Elements(Value words, int bytes);
@@ -131,6 +132,7 @@ class Buffers {
   int push_words_;
   bool addresses_;
   bool in_pairs_;  // of words: vectors are read and written as 64-bit ones
+  bool words_around_;
   Id push_variable_ = 0;
   std::map<std::tuple<int, Kind, int>, Id> views_;
   std::map<int, Id> addresses64_;  // of buffers, as 64-bit integers

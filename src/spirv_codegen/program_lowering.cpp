@@ -312,6 +312,13 @@ Value ProgramLowering::LoadLanes(const plan::Node& node, Value mask) {
   if (offsets && !mask) {
     if (const Value shared = LoadSharedWords(node, *offsets)) return shared;
   }
+  const LanePattern pattern = patterns_.Of(node.index);
+  if (pattern.affine && pattern.stride == 1 && (!mask || mask.width == 1) && StorageBytes(node.storage) < 4 &&
+      width_ == 4 && buffers_->reads_words_around()) {
+    const Value first = Index(node.index);
+    return buffers_->LoadFromAny(node.buffer, StorageBytes(node.storage),
+                                 mask ? b.Select(mask, first, b.U32(0)) : first);
+  }
   const Value index = offsets ? Index(node.index) : b.Splat(IndexValue(node.index, true), width_);
   Values lanes;
   for (int i = 0; i < width_; ++i) {

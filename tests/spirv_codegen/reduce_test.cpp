@@ -152,6 +152,25 @@ TEST(ReduceTest, KindsAndTypes) {
   }
 }
 
+// Rows and columns that fours do not divide: on the host's processors most of them are read by fours all the same.
+TEST(ReduceTest, FoursThatDoNotDivide) {
+  const Layout layouts[] = {{{5}, {1001}},       {{3}, {70'003}},        {{1}, {5003}},
+                            {{6}, {131}},        {{1001}, {40}, true},   {{5, 7}, {300}, true},
+                            {{9}, {5000}, true}, {{2, 9}, {4003}, true}, {{3, 4, 66}, {50}, true}};
+  for (const Layout& layout : layouts) {
+    for (const ElementType type : {ElementType::kU8, ElementType::kS8, ElementType::kBF16, ElementType::kF16,
+                                   ElementType::kF32, ElementType::kF64})
+      CheckOnIntegers(PlainReduce(ReduceKind::kMax, type, layout, 1));
+    CheckOnIntegers(PlainReduce(ReduceKind::kSum, ElementType::kF32, layout, 3));
+    CheckOnIntegers(PlainReduce(ReduceKind::kSum, ElementType::kS32, layout, 3));
+  }
+  for (const DeviceProfile& profile : Profiles()) {
+    const auto program = Emit(PlainReduce(ReduceKind::kSum, ElementType::kF32, {{1001}, {40}, true}, 0), profile);
+    ASSERT_TRUE(program.has_value()) << program.error().ToString();
+    EXPECT_EQ(program->kernels.size(), profile.is_cpu ? 2u : 1u) << profile.name;
+  }
+}
+
 TEST(ReduceTest, NanAndSignedZeroPropagate) {
   for (const Layout& layout : {Layout{{6}, {200}}, Layout{{40}, {20}, true}, Layout{{2}, {66'000}}}) {
     for (ReduceKind kind : {ReduceKind::kMin, ReduceKind::kMax}) {

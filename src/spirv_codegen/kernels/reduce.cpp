@@ -91,22 +91,46 @@ class ReduceEmitter {
  private:
   static Value U32(KernelWriter& w, int64_t v) { return w.b.U32(static_cast<uint32_t>(v)); }
 
+  // Of each line of rows an invocation takes `width` at a time, or one of those that are left over.
+  Value FirstRow(KernelWriter& w, Value group, int width) const {
+    const int64_t line = RowsOfLine(k_, p_);
+    if (line % choice_.row_width == 0) return w.b.Mul(group, U32(w, width));
+    const int64_t whole = line / choice_.row_width * choice_.row_width;
+    const Value of_line = U32(w, width == 1 ? line - whole : whole / width), number = w.b.UDiv(group, of_line);
+    const Value within = w.b.Mul(w.b.Sub(group, w.b.Mul(number, of_line)), U32(w, width));
+    return w.b.Add(w.b.Mul(number, U32(w, line)), w.b.Add(within, U32(w, width == 1 ? whole : 0)));
+  }
+  // The rows that are left over.
+  int64_t RowsLeft() const { return p_.rows - RowGroups(k_, p_, choice_.row_width) * choice_.row_width; }
+  ReduceChoice ForRowsLeft() const {
+    ReduceChoice c = choice_;
+    c.row_width = 1;
+    c.name = "reduce.serial";
+    return c;
+  }
+
   // One pass: all elements of every row.
   Result<> EmitWhole() {
-    const ReduceChoice& c = choice_;
+    KRAFLA_TRY(EmitWhole(choice_, RowGroups(k_, p_, choice_.row_width)));
+    return RowsLeft() > 0 ? EmitWhole(ForRowsLeft(), RowsLeft()) : Result<>();
+  }
+  Result<> EmitWhole(const ReduceChoice& c, int64_t items) {
     KernelWriter w(plan_, target_);
     RowEmitter rows(w, k_, p_, c.owner, c.local, c.subgroup, c.row_width);
-    KRAFLA_ASSIGN(EmittedDispatch dispatch,
-                  OverItems(w, c, tuning_, p_.rows / c.row_width, p_.elements * c.row_width, [&](Value item) {
+    KRAFLA_ASSIGN(EmittedDispatch dispatch, OverItems(w, c, tuning_, items, p_.elements * c.row_width, [&](Value item) {
                     ReduceWork work;
-                    work.row = w.b.Mul(item, U32(w, c.row_width));
+                    work.row = FirstRow(w, item, c.row_width);
                     work.begin = w.b.U32(0);
                     work.end = U32(w, p_.elements);
                     work.store_limit = OncePerRow(w.b, c);
                     rows.EmitRow(work);
                   }));
+    dispatch.share = ShareOf(c, items);
     AddKernel(out_, w, std::move(dispatch), c.local, c.subgroup, c.name, c.reason);
     return {};
+  }
+  double ShareOf(const ReduceChoice& c, int64_t items) const {
+    return static_cast<double>(items * c.row_width) / static_cast<double>(p_.rows);
   }
 
   // Partial result j of part q of row r lies in scratch buffer j at q * rows + r, as 32- or 64-bit words.
@@ -127,28 +151,38 @@ class ReduceEmitter {
 
   // The first pass: every part of every row into scratch.
   Result<> EmitParts() {
-    const ReduceChoice& c = choice_;
+    KRAFLA_TRY(EmitParts(choice_, RowGroups(k_, p_, choice_.row_width)));
+    return RowsLeft() > 0 ? EmitParts(ForRowsLeft(), RowsLeft()) : Result<>();
+  }
+  Result<> EmitParts(const ReduceChoice& c, int64_t items) {
     KernelWriter w(plan_, target_, scratch_);
     Builder& b = w.b;
     RowEmitter rows(w, k_, p_, c.owner, c.local, c.subgroup, c.row_width);
-    const int64_t items = p_.rows / c.row_width;
     KRAFLA_ASSIGN(EmittedDispatch dispatch,
                   OverItems(w, c, tuning_, items * parts_, chunk_ * c.row_width, [&](Value item) {
                     const Value part = b.UDiv(item, U32(w, items));
                     const Value group = b.Sub(item, b.Mul(part, U32(w, items)));
                     ReduceWork work;
-                    work.row = b.Mul(group, U32(w, c.row_width));
+                    work.row = FirstRow(w, group, c.row_width);
                     work.begin = b.Mul(part, U32(w, chunk_));
                     work.end = b.Min(b.Add(work.begin, U32(w, chunk_)), U32(w, p_.elements));
                     rows.EmitPart(work, [&](const Values& values) { StorePart(w, part, work.row, values); });
                   }));
+    dispatch.share = ShareOf(c, items);
     AddKernel(out_, w, std::move(dispatch), c.local, c.subgroup, c.name + ".part", c.reason);
     return {};
   }
   void StorePart(KernelWriter& w, Value part, Value row, const Values& values) {
     const auto store = [&] {
       const Value at = ScratchPlace(w, part, row);
-      for (std::size_t j = 0; j < values.size(); ++j) StoreScratch(w, ScratchBuffer(j), at, values[j]);
+      for (std::size_t j = 0; j < values.size(); ++j) {
+        if (p_.rows % values[j].width == 0 && RowsOfLine(k_, p_) % values[j].width == 0) {
+          StoreScratch(w, ScratchBuffer(j), at, values[j]);
+          continue;
+        }
+        for (int i = 0; i < values[j].width; ++i)
+          StoreScratch(w, ScratchBuffer(j), w.b.Add(at, U32(w, i)), w.b.Extract(values[j], i));
+      }
     };
     const Value once = OncePerRow(w.b, choice_);
     if (once) w.b.If(once, store);

@@ -30,6 +30,11 @@ int64_t ContiguousBytes(const ReduceKernel& k, int dim, int width) {
   return out;
 }
 
+// Elements of a window that one invocation takes even where they lie side by side, at the most.
+constexpr int64_t kLongestWindow = 128;
+// Columns that fill the lanes by fours, where some are left over for a launch of their own.
+constexpr int64_t kLeastOddLine = 64;
+
 uint32_t PowerOfTwoAtMost(uint32_t n) {
   uint32_t p = 1;
   while (p * 2 <= n) p *= 2;
@@ -42,10 +47,16 @@ constexpr int64_t kLongestColumn = int64_t{1} << 17, kLongestRow = int64_t{1} <<
 struct ReduceCase {
   ReduceCase(const ReduceKernel& kernel, const ReduceProblem& problem, const Target& device, bool second_pass)
       : k(kernel), p(problem), target(device), tuning(device.tuning.reduce) {
-    const int64_t by_row = ContiguousBytes(k, p.row_dim, 4), by_element = ContiguousBytes(k, p.element_dim, 1);
-    columns = by_row > by_element && !second_pass;
-    const bool fours = p.row_dim >= 0 && k.row_dims[static_cast<std::size_t>(p.row_dim)] % 4 == 0;
-    row_width = columns && fours ? 4 : 1;
+    int64_t by_row = ContiguousBytes(k, p.row_dim, 4);
+    const int64_t by_element = ContiguousBytes(k, p.element_dim, 1), line = RowsOfLine(k, p);
+    bool odd = false;
+    if (tuning.odd_columns && by_row == 0 && line >= kLeastOddLine) {
+      by_row = ContiguousBytes(k, p.row_dim, 1);
+      // Of a window's elements neighbouring rows have most in common.
+      odd = by_row > by_element || (by_row > 0 && by_row == by_element && p.elements <= kLongestWindow);
+    }
+    columns = (by_row > by_element || odd) && !second_pass;
+    row_width = columns && (odd || line % 4 == 0) ? 4 : 1;
     subgroup = FixedSubgroupSize(target.profile, tuning.subgroup);
     splittable = !second_pass && k.stages.front().scope == ReduceStage::Scope::kElement &&
                  k.stages.front().program.stores.empty() && !k.stages.front().reductions.empty() &&
@@ -85,7 +96,7 @@ ReduceChoice ChooseColumns(const ReduceCase& in, std::string) {
   c.reason = in.columns ? "rows lie side by side" : Format("{} elements a row", p.elements);
   c.local = WorkgroupSize(in.target.profile, std::max(tuning.serial_local, in.target.profile.limits.subgroup_size));
   if (!in.splittable) return c;
-  const int64_t items = std::max<int64_t>(p.rows / c.row_width, 1), wanted = tuning.wanted_invocations;
+  const int64_t items = std::max<int64_t>(RowGroups(in.k, p, c.row_width), 1), wanted = tuning.wanted_invocations;
   if (items < wanted && p.elements >= tuning.least_split_column) {
     const int64_t most = std::max<int64_t>(p.elements / tuning.least_column_part, 1);
     c.parts = std::clamp<int64_t>(CeilDiv(wanted, items), 1, most);

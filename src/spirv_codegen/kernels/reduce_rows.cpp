@@ -27,6 +27,15 @@ ReduceProblem MeasureReduce(const ReduceKernel& k) {
   return p;
 }
 
+int64_t RowsOfLine(const ReduceKernel& k, const ReduceProblem& p) {
+  return p.row_dim < 0 ? 1 : k.row_dims[static_cast<std::size_t>(p.row_dim)];
+}
+
+int64_t RowGroups(const ReduceKernel& k, const ReduceProblem& p, int64_t width) {
+  const int64_t line = RowsOfLine(k, p);
+  return p.rows / line * (line / width);
+}
+
 std::vector<Kind> RowEmitter::PartKinds(const plan::KernelPlan& plan, const ReduceKernel& k,
                                         const DeviceProfile& profile) {
   const Tuning any;
@@ -83,32 +92,62 @@ ProgramLowering RowEmitter::RowLowering(const plan::ElementProgram& program, con
 Values RowEmitter::ReduceElements(const ReduceStage& stage, const ReduceWork& work, const Values& known,
                                   const ReductionValues& values) {
   const plan::ElementProgram& program = stage.program;
-  const bool vector = owner_ != RowOwner::kInvocation && !values.in_order() && ElementVectors(program);
+  const bool shared = owner_ != RowOwner::kInvocation && !values.in_order();
+  const bool odd = shared && OddVectors(program), vector = odd || (shared && ElementVectors(program));
   const int width = owner_ == RowOwner::kInvocation ? row_width_ : vector ? 4 : 1;
   const int dim = owner_ == RowOwner::kInvocation ? p_.row_dim : p_.element_dim;
-  ProgramLowering base(b_, w_.buffers, program, dim, width);
-  if (std::ranges::any_of(stage.reductions,
-                          [](const plan::Reduction& r) { return r.kind == plan::Reduction::Kind::kOther; }))
-    base.SeeResults();
-  base.SetLinear(work.row, 0, p_.row_rank);
-  for (std::size_t i = 0; i < known.size(); ++i) base.SetParam(static_cast<int>(i), known[i]);
-  uint64_t varying = 0;
-  for (int d = p_.row_rank; d < p_.row_rank + p_.element_rank; ++d) varying |= uint64_t{1} << d;
-  base.EmitInvariants(varying);
+  const auto lowering_of = [&](int points) {
+    ProgramLowering base(b_, w_.buffers, program, dim, points);
+    if (std::ranges::any_of(stage.reductions,
+                            [](const plan::Reduction& r) { return r.kind == plan::Reduction::Kind::kOther; }))
+      base.SeeResults();
+    base.SetLinear(work.row, 0, p_.row_rank);
+    for (std::size_t i = 0; i < known.size(); ++i) base.SetParam(static_cast<int>(i), known[i]);
+    uint64_t varying = 0;
+    for (int d = p_.row_rank; d < p_.row_rank + p_.element_rank; ++d) varying |= uint64_t{1} << d;
+    base.EmitInvariants(varying);
+    return base;
+  };
+  ProgramLowering base = lowering_of(width);
   const uint32_t step = vector ? 4 : 1;
   const uint32_t together = stage.reductions.size() == 1 ? TurnsTogether(program, w_.tuning.loop) : 1;
-  const auto accumulate = [&](Value element, const Values& s) {
-    ProgramLowering lowering = base;
+  const auto accumulate = [&](const ProgramLowering& from, int points, Value element, const Values& s) {
+    ProgramLowering lowering = from;
     lowering.SetLinear(element, p_.row_rank, p_.row_rank + p_.element_rank);
     const Values inputs = values.Inputs(program, lowering);
     lowering.EmitStores();
-    return inputs.empty() ? s : values.Accumulate(s, inputs, width);
+    return inputs.empty() ? s : values.Accumulate(s, inputs, points);
   };
-  const Values state =
-      values.is_wide() && !stage.reductions.empty()
-          ? WalkChains(work, step, values, width, together, accumulate)
-          : Walk(work.begin, work.end, step, values.Start(width), accumulate, values.in_order(), together);
-  return owner_ == RowOwner::kInvocation ? state : values.Horizontal(state, width);
+  const Turn turn = [&](Value element, const Values& s) { return accumulate(base, width, element, s); };
+  ReduceWork most = work;  // all elements, or all that make fours
+  if (odd) most.end = b_.Add(work.begin, b_.And(b_.Sub(work.end, work.begin), b_.U32(~3u)));
+  const Values state = values.is_wide() && !stage.reductions.empty()
+                           ? WalkChains(most, step, values, width, together, turn)
+                           : Walk(most.begin, most.end, step, values.Start(width), turn, values.in_order(), together);
+  if (owner_ == RowOwner::kInvocation) return state;
+  const Values sums = values.Horizontal(state, width);
+  if (!odd) return sums;
+  const ProgramLowering one = lowering_of(1);
+  const Values rest = Walk(
+      most.end, work.end, 1, values.StartChain(1),
+      [&](Value element, const Values& s) { return accumulate(one, 1, element, s); }, false);
+  return values.is_wide() ? values.Absorb(sums, rest) : values.Merge(sums, rest);
+}
+
+// Of elements that share words, which are read by the words around them (Buffers::LoadFromAny).
+bool RowEmitter::OddVectors(const plan::ElementProgram& program) const {
+  if (!w_.buffers.reads_words_around() || p_.element_dim < 0 || !program.stores.empty()) return false;
+  const int64_t extent = program.space.dims()[static_cast<std::size_t>(p_.element_dim)];
+  if (extent != p_.elements || extent < int64_t{16} * Lanes() || ElementVectors(program)) return false;
+  LanePatterns patterns(program.space, p_.element_dim, 4);
+  bool any = false;
+  for (const plan::Node& n : program.nodes) {
+    if (n.op != plan::NodeOp::kLoad) continue;
+    const LanePattern p = patterns.Of(n.index);
+    if (!p.affine || (p.stride != 0 && (p.stride != 1 || StorageBytes(n.storage) > 2))) return false;
+    any = any || p.stride == 1;
+  }
+  return any;
 }
 
 bool RowEmitter::ElementVectors(const plan::ElementProgram& program) const {

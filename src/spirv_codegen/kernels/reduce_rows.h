@@ -22,6 +22,10 @@ struct ReduceProblem {
   int element_dim = -1;  // the same of the elements
 };
 ReduceProblem MeasureReduce(const plan::ReduceKernel& k);
+// Rows along the last row dimension that is not 1: those of an invocation that takes several are of one line.
+int64_t RowsOfLine(const plan::ReduceKernel& k, const ReduceProblem& p);
+// How many invocations that take `width` rows have whole ones.
+int64_t RowGroups(const plan::ReduceKernel& k, const ReduceProblem& p, int64_t width);
 
 // What is reduced: the elements [begin, end) of a row.
 struct ReduceWork {
@@ -68,6 +72,8 @@ class RowEmitter {
                         const ReductionValues& values);
   // Whether an invocation loads four neighbouring elements at a time.
   bool ElementVectors(const plan::ElementProgram& program) const;
+  // Whether it does so where fours do not divide the elements, of which it takes the last ones one by one.
+  bool OddVectors(const plan::ElementProgram& program) const;
   // Invocations that share a row, and the number of this one among them.
   uint32_t Lanes() const;
   Value Lane();
