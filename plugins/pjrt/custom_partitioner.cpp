@@ -36,7 +36,7 @@ class Asked {
 
   Result<> Check() const {
     if (!args.header.has_error) return {};
-    return Internal("The function that cuts the custom call failed: {}", Text(args.header.error_msg));
+    return Internal("The function that cuts the custom call failed: {}.", Text(args.header.error_msg));
   }
 
   Args args = {};
