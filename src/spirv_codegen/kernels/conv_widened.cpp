@@ -57,6 +57,8 @@ Refusal RefusesWidenedConv(const plan::KernelPlan& plan, const ConvProblem& p, c
   if (StorageBytes(p.k.input_type) >= 4 && StorageBytes(p.k.kernel_type) >= 4) return "wide elements";
   if (StorageBytes(sums) != 4 || plan::ComputeType(sums) != sums) return "sums of another size";
   if (ProductsOf(p) < least * ElementsOf(plan, p)) return "few products for each element";
+  // Of neighbouring channels that have a kernel each the direct form reads words.
+  if (ChannelsLast(p) && p.inputs == 1) return "a kernel for each of the last features";
   const Dims padded = PaddedDims(p);
   const int64_t input = plan.bindings[static_cast<std::size_t>(p.k.input_binding)].element_count;
   if (std::ranges::any_of(padded, [](int64_t d) { return d <= 0; }) || SaturatingProduct(padded) / 2 > input)
