@@ -223,7 +223,8 @@ TEST(ConvTest, NarrowElementsAreMadeWide) {
           if (!device->profile().is_cpu || !CanEmit(plan, device->profile())) continue;
           const auto program = Emit(plan, device->profile());
           ASSERT_TRUE(program.has_value()) << program.error().ToString();
-          EXPECT_EQ(program->kernels.at(0).variant, "conv.widen") << plan.name;
+          // Channels that are last, each with a kernel of its own, are read by words as they are.
+          EXPECT_EQ(program->kernels.at(0).variant == "conv.widen", layout == ConvLayout::kChannelsFirst) << plan.name;
         }
       }
     }
