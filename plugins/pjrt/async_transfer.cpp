@@ -73,8 +73,7 @@ Result<> Client_CreateBuffersForAsyncHostToDevice(PJRT_Client_CreateBuffersForAs
   out->device = memory->device;
   for (std::size_t i = 0; i < args.num_shape_specs; ++i) {
     const PJRT_ShapeSpec& spec = args.shape_specs[i];
-    KRAFLA_ASSIGN(const ElementType type, FromPjrtType(spec.element_type));
-    KRAFLA_ASSIGN(Shape shape, Shape::MakeArray(type, std::span(spec.dims, spec.num_dims)));
+    KRAFLA_ASSIGN(Shape shape, ShapeFrom(spec.element_type, spec.dims, spec.num_dims));
     if (i < args.num_device_layouts && args.device_layouts != nullptr) {
       KRAFLA_ASSIGN(shape, WithLayout(std::move(shape), args.device_layouts[i]));
     }
@@ -111,15 +110,14 @@ Result<> AsyncHostToDeviceTransferManager_TransferData(PJRT_AsyncHostToDeviceTra
 Result<> AsyncHostToDeviceTransferManager_TransferLiteral(
     PJRT_AsyncHostToDeviceTransferManager_TransferLiteral_Args& args) {
   KRAFLA_ASSIGN(Pending* const pending, Find(args));
-  KRAFLA_ASSIGN(const ElementType type, FromPjrtType(args.shape_element_type));
-  KRAFLA_ASSIGN(const Shape shape, Shape::MakeArray(type, std::span(args.shape_dims, args.shape_num_dims)));
+  KRAFLA_ASSIGN(const Shape shape, ShapeFrom(args.shape_element_type, args.shape_dims, args.shape_num_dims));
   if (!Shape::SameDims(shape, pending->shape) || shape.element_type() != pending->shape.element_type())
     return InvalidArgument("The literal is {}, the buffer {}.", shape.ToString(false), pending->shape.ToString(false));
   std::vector<std::byte> dense(static_cast<std::size_t>(shape.byte_size()));
   Dims strides = DenseStrides(shape);
   if (args.shape_layout != nullptr) { KRAFLA_ASSIGN(strides, StridesOf(*args.shape_layout, shape)); }
   CopyStrided(dense.data(), StridesInMemory(pending->shape), static_cast<const std::byte*>(args.data), strides,
-              shape.dims(), static_cast<std::size_t>(StorageBytes(type)));
+              shape.dims(), static_cast<std::size_t>(StorageBytes(shape.element_type())));
   KRAFLA_TRY(pending->Write(dense.data(), 0, shape.byte_size(), true));
   args.done_with_h2d_transfer = NewEvent(Completion::AlreadyDone());
   return {};

@@ -102,19 +102,23 @@ struct Coming {
   int64_t key = 0;
 
   Result<> Receive(transport::World& world, int rank, std::stop_token stop) const {
-    KRAFLA_ASSIGN(const Shape memory, InMemory(shape));
-    KRAFLA_ASSIGN(Literal literal, Literal::CreateUninitialized(memory));
-    std::vector<std::byte> rows;
-    const bool is_row_major = shape.layout().IsRowMajor();
-    if (!is_row_major) rows.resize(literal.bytes().size());
-    KRAFLA_TRY(world.Receive(rank, key, is_row_major ? literal.bytes() : std::span(rows),
-                             {transport::Clock::now() + world.time_limit(), std::move(stop)}));
-    if (!is_row_major)
-      CopyStrided(literal.bytes().data(), StridesInMemory(shape), rows.data(), DenseStrides(shape), shape.dims(),
-                  static_cast<std::size_t>(StorageBytes(shape.element_type())));
-    Normalize(shape.element_type(), literal.bytes());
+    KRAFLA_ASSIGN(Literal literal, ReceiveLiteral(world, rank, std::move(stop)));
     array->Set(std::make_shared<HostBuffer>(std::make_shared<const Literal>(std::move(literal))), false);
     return {};
+  }
+  // Rows come into the literal where it has them in their order.
+  Result<Literal> ReceiveLiteral(transport::World& world, int rank, std::stop_token stop) const {
+    const transport::Patience patience{transport::Clock::now() + world.time_limit(), std::move(stop)};
+    if (!shape.layout().IsRowMajor()) {
+      std::vector<std::byte> rows(static_cast<std::size_t>(shape.byte_size()));
+      KRAFLA_TRY(world.Receive(rank, key, rows, patience));
+      return LiteralFrom(rows.data(), shape, DenseStrides(shape));
+    }
+    KRAFLA_ASSIGN(const Shape memory, InMemory(shape));
+    KRAFLA_ASSIGN(Literal literal, Literal::CreateUninitialized(memory));
+    KRAFLA_TRY(world.Receive(rank, key, literal.bytes(), patience));
+    Normalize(shape.element_type(), literal.bytes());
+    return literal;
   }
 };
 
@@ -125,8 +129,7 @@ Result<> Receive(PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args& args) 
   std::vector<Coming> coming;
   std::vector<std::unique_ptr<PJRT_Buffer>> buffers;
   for (std::size_t i = 0; i < args.num_shapes; ++i) {
-    KRAFLA_ASSIGN(const ElementType type, FromPjrtType(args.element_types[i]));
-    KRAFLA_ASSIGN(Shape shape, Shape::MakeArray(type, std::span(args.num_dims[i], args.shape_num_dims[i])));
+    KRAFLA_ASSIGN(Shape shape, ShapeFrom(args.element_types[i], args.num_dims[i], args.shape_num_dims[i]));
     KRAFLA_ASSIGN(shape, WithLayout(std::move(shape), args.layouts == nullptr ? nullptr : args.layouts[i]));
     auto promise = std::make_shared<Promise>();
     buffers.push_back(NewBuffer(memory, shape, promise->completion()));

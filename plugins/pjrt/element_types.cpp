@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/pjrt/element_types.h"
 
+#include <span>
+
 #include <array>
 
 namespace krafla::pjrt {
@@ -28,6 +30,11 @@ PJRT_Buffer_Type ToPjrtType(ElementType type) {
   for (std::size_t i = 0; i < kTypes.size(); ++i)
     if (kTypes[i] == type) return static_cast<PJRT_Buffer_Type>(i);
   return kPjrtInvalidType;
+}
+
+Result<Shape> ShapeFrom(PJRT_Buffer_Type type, const int64_t* dims, std::size_t rank) {
+  KRAFLA_ASSIGN(const ElementType element, FromPjrtType(type));
+  return Shape::MakeArray(element, std::span(dims, rank));
 }
 
 }  // namespace krafla::pjrt

@@ -153,4 +153,15 @@ void Normalize(ElementType type, std::span<std::byte> bytes) {
   }
 }
 
+Result<Literal> LiteralFrom(const void* data, const Shape& shape, std::span<const int64_t> strides) {
+  KRAFLA_ASSIGN(const Shape memory, InMemory(shape));
+  KRAFLA_ASSIGN(Literal literal, Literal::CreateUninitialized(memory));
+  if (data == nullptr && shape.byte_size() > 0)
+    return InvalidArgument("There is no data for {}.", shape.ToString(false));
+  CopyStrided(literal.bytes().data(), StridesInMemory(shape), static_cast<const std::byte*>(data), strides,
+              shape.dims(), static_cast<std::size_t>(StorageBytes(shape.element_type())));
+  Normalize(shape.element_type(), literal.bytes());
+  return literal;
+}
+
 }  // namespace krafla::pjrt

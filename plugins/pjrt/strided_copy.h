@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 
+#include "krafla/literal.h"
 #include "krafla/shape.h"
 #include "krafla/status.h"
 #include "plugins/pjrt/abi/pjrt_types.h"
@@ -31,5 +32,8 @@ Result<Shape> WithLayout(Shape shape, const PJRT_Buffer_MemoryLayout* layout);
 // Types below eight bits have one byte per element, with anything in the other bits; booleans as any byte. Makes them
 // what literals hold (krafla/literal.h).
 void Normalize(ElementType type, std::span<std::byte> bytes);
+
+// The caller's array as it lies in the memory of a buffer of that shape. INVALID_ARGUMENT where there is none.
+Result<Literal> LiteralFrom(const void* data, const Shape& shape, std::span<const int64_t> strides);
 
 }  // namespace krafla::pjrt

@@ -11,28 +11,12 @@
 namespace krafla::pjrt {
 namespace {
 
-Result<Shape> ShapeFrom(PJRT_Buffer_Type type, const int64_t* dims, std::size_t rank) {
-  KRAFLA_ASSIGN(const ElementType element, FromPjrtType(type));
-  return Shape::MakeArray(element, std::span(dims, rank));
-}
-
 // A buffer that holds the literal, which is what lies in memory, already.
 std::unique_ptr<PJRT_Buffer> BufferOf(PJRT_Memory* memory, const Shape& shape, Literal literal) {
   std::unique_ptr<PJRT_Buffer> buffer = NewBuffer(memory, shape, Completion::AlreadyDone());
   // Taken to the device by the first run that reads it.
   (*buffer->array())->Set(std::make_shared<HostBuffer>(std::make_shared<const Literal>(std::move(literal))), false);
   return buffer;
-}
-
-Result<Literal> LiteralFrom(const void* data, const Shape& shape, std::span<const int64_t> strides) {
-  KRAFLA_ASSIGN(const Shape memory, InMemory(shape));
-  KRAFLA_ASSIGN(Literal literal, Literal::CreateUninitialized(memory));
-  if (data == nullptr && shape.byte_size() > 0)
-    return InvalidArgument("There is no data for {}.", shape.ToString(false));
-  CopyStrided(literal.bytes().data(), StridesInMemory(shape), static_cast<const std::byte*>(data), strides,
-              shape.dims(), static_cast<std::size_t>(StorageBytes(shape.element_type())));
-  Normalize(shape.element_type(), literal.bytes());
-  return literal;
 }
 
 // Runs `copy` on the array once it is there; the completion is that of the copy.

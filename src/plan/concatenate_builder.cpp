@@ -28,11 +28,7 @@ bool AreLoads(const ElementProgram& program) {
 // Whether the program computes the places of what it loads, as where rows are taken by indices. Such rows are copied as
 // rows where nothing else is done with them.
 bool HasComputedPlaces(const ElementProgram& program) {
-  return std::ranges::any_of(UsedExprs(program), [&](IndexId id) {
-    return std::ranges::any_of(program.space.expr(id).terms, [&](const IndexTerm& t) {
-      return program.space.atom(t.atom).kind == IndexAtom::Kind::kValue;
-    });
-  });
+  return std::ranges::any_of(UsedExprs(program), [&](IndexId id) { return program.space.HasValue(id); });
 }
 bool ReadTheSame(const BuiltKernel& a, const BuiltKernel& b) {
   for (std::size_t i = 0; i < a.values.size(); ++i)

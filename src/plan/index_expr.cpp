@@ -267,6 +267,11 @@ uint64_t IndexSpace::Depends(IndexId id) const {
   return out;
 }
 
+bool IndexSpace::HasValue(IndexId id) const {
+  return std::ranges::any_of(expr(id).terms,
+                             [&](const IndexTerm& t) { return atom(t.atom).kind == IndexAtom::Kind::kValue; });
+}
+
 IndexSpace::Affine IndexSpace::StrideAlong(IndexId id, int dim) const {
   Affine out{true, 0};
   for (const IndexTerm& t : expr(id).terms) {

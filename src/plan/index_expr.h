@@ -79,6 +79,8 @@ class IndexSpace {
   using Range = Interval;
   Range RangeOf(IndexId id) const;
   uint64_t Depends(IndexId id) const;
+  // Whether a value that the program has read is among its terms: neighbours in memory are not known then.
+  bool HasValue(IndexId id) const;
   bool IsConstant(IndexId id) const { return expr(id).terms.empty(); }
 
   // How `id` changes with iteration dimension `dim` while the others stay: the coefficient where the dependence is

@@ -20,6 +20,7 @@ using plan::NodeOp;
 namespace {
 
 constexpr std::size_t kLeastArrays = 5;  // of fewer, vectors have parts (NativePlanner::FindInterleaved)
+constexpr std::size_t kMostArrays = 64;  // their places lie on a run's stack
 constexpr int64_t kRowsAtOnce = 256;
 
 }  // namespace
@@ -27,7 +28,7 @@ constexpr int64_t kRowsAtOnce = 256;
 std::optional<InterleavedArrays> InterleavedArrays::Make(const ElementProgram& program, int64_t least) {
   const Dims& dims = program.space.dims();
   const std::size_t count = program.stores.size();
-  if (count < kLeastArrays || dims.size() != 1 || !program.results.empty()) return std::nullopt;
+  if (count < kLeastArrays || count > kMostArrays || dims.size() != 1 || !program.results.empty()) return std::nullopt;
   InterleavedArrays out;
   out.rows_ = dims[0];
   out.to_ = program.stores[0].buffer;
@@ -58,12 +59,12 @@ void InterleavedArrays::Run(std::span<std::byte* const> buffers, ThreadPool& poo
   std::byte* const to = buffers[At(to_)] + offset_ * width_;
   const std::byte* const first = address(arrays_[0]);
   const auto base = reinterpret_cast<std::uintptr_t>(first);
-  std::vector<int64_t> places;
+  std::array<int64_t, kMostArrays> places = {};
   bool are_aligned = true;
-  for (const Array& a : arrays_) {
-    const auto distance = static_cast<int64_t>(reinterpret_cast<std::uintptr_t>(address(a)) - base);
+  for (std::size_t c = 0; c < arrays_.size(); ++c) {
+    const auto distance = static_cast<int64_t>(reinterpret_cast<std::uintptr_t>(address(arrays_[c])) - base);
     are_aligned = are_aligned && distance % width_ == 0;
-    places.push_back(distance / width_);
+    places[c] = distance / width_;
   }
   std::array<int64_t, static_cast<std::size_t>(kRowsAtOnce)> row_places = {};
   for (std::size_t r = 0; r < row_places.size(); ++r) row_places[r] = static_cast<int64_t>(r) * columns;

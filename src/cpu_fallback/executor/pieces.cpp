@@ -303,9 +303,7 @@ class Restriction {
 // The one dimension that an expression varies with, if it is one and nothing else.
 std::optional<int> OnlyDim(const IndexSpace& space, IndexId id) {
   const uint64_t depends = space.Depends(id);
-  if (depends == 0 || (depends & (depends - 1)) != 0) return std::nullopt;
-  for (const IndexTerm& t : space.expr(id).terms)
-    if (space.atom(t.atom).kind == IndexAtom::Kind::kValue) return std::nullopt;
+  if (depends == 0 || (depends & (depends - 1)) != 0 || space.HasValue(id)) return std::nullopt;
   return std::countr_zero(depends);
 }
 

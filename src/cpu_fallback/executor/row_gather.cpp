@@ -14,8 +14,6 @@
 namespace krafla::cpu {
 
 using plan::ElementProgram;
-using plan::IndexAtom;
-using plan::IndexTerm;
 using plan::kNoNode;
 using plan::Node;
 using plan::NodeId;
@@ -28,12 +26,6 @@ namespace {
 constexpr int64_t kLeastRowBytes = 8, kLeastNarrowRow = 2;
 // Of so few bytes many are copied for what a tile costs by itself.
 constexpr int64_t kShortRow = 16;
-
-bool HasValue(const ElementProgram& program, plan::IndexId index) {
-  for (const IndexTerm& t : program.space.expr(index).terms)
-    if (program.space.atom(t.atom).kind == IndexAtom::Kind::kValue) return true;
-  return false;
-}
 
 }  // namespace
 
@@ -74,7 +66,7 @@ Result<std::optional<RowGather>> RowGather::Make(const ElementProgram& program) 
   }
   const Node& load = node(value);
   if (load.op != NodeOp::kLoad || load.mask != kNoNode || load.storage != store.storage || store.mask != kNoNode ||
-      load.buffer == store.buffer || !HasValue(program, load.index))
+      load.buffer == store.buffer || !program.space.HasValue(load.index))
     return std::nullopt;
   const Dims& dims = program.space.dims();
   const int column = static_cast<int>(dims.size()) - 1;

@@ -13,8 +13,6 @@
 namespace krafla::cpu {
 
 using plan::ElementProgram;
-using plan::IndexAtom;
-using plan::IndexTerm;
 using plan::kNoNode;
 using plan::Node;
 using plan::NodeId;
@@ -30,12 +28,6 @@ constexpr int64_t kLeastSummedColumns = 4, kLeastNarrowColumns = 2, kMostSummedB
 constexpr int64_t kLeastSummedRows = 32;
 constexpr int64_t kLeastSumOfTurn = 8192;  // elements: fewer are instructions of the loop whose turn adds them up
 constexpr int64_t kSummedTileRows = 256;
-
-bool IsComputedPlace(const ElementProgram& program, plan::IndexId index) {
-  return std::ranges::any_of(program.space.expr(index).terms, [&](const IndexTerm& t) {
-    return program.space.atom(t.atom).kind == IndexAtom::Kind::kValue;
-  });
-}
 
 }  // namespace
 
@@ -72,12 +64,12 @@ bool RowSums::FindSum(const ElementProgram& program) {
     }
     if (n.op != NodeOp::kHlo || n.opcode != Opcode::kAdd) break;
     if (!take(n.operands[1])) return false;
-    has_value |= IsComputedPlace(program, terms_.back().index);
+    has_value |= program.space.HasValue(terms_.back().index);
     at = n.operands[0];
   }
   if (const std::optional<uint64_t> bits = plan::ConstantBits(program, at)) start_ = *bits;
   else if (!take(at)) return false;
-  else has_value |= IsComputedPlace(program, terms_.back().index);
+  else has_value |= program.space.HasValue(terms_.back().index);
   std::ranges::reverse(terms_);
   columns_ = dims.back();
   from_width_ = to_width_ = StorageBytes(store.storage);

@@ -321,11 +321,7 @@ std::optional<ElementProgram> UnrolledSum(const plan::ReduceKernel& body, int64_
   const Node& value = sum.program.nodes[At(sum.program.results[At(sum.reductions[0].inputs[0])])];
   if (nodes > kMostUnrolledNodes || value.op != NodeOp::kLoad || HasMasks(sum.program, body.row_dims.size()))
     return std::nullopt;
-  const plan::IndexSpace& space = sum.program.space;
-  const bool has_value = std::ranges::any_of(space.expr(value.index).terms, [&](const IndexTerm& t) {
-    return space.atom(t.atom).kind == IndexAtom::Kind::kValue;
-  });
-  if (!has_value) return std::nullopt;
+  if (!sum.program.space.HasValue(value.index)) return std::nullopt;
   return UnrolledStages(body);
 }
 

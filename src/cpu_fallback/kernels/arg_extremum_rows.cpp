@@ -37,6 +37,27 @@ HWY_INLINE void StoreNarrow(hn::Vec<DT> x, DT d, To* at, std::size_t count) {
   }
 }
 
+// Folds rows of columns that lie side by side into a pair for each: `step` puts the next pair to the one that is there.
+// D and DI have as many lanes.
+template <class D, class DI, class Stored, class StoredIndex, class Step>
+HWY_INLINE void FoldColumns(const Stored* values, const StoredIndex* indices, int64_t rows, int64_t columns,
+                            Stored* value, StoredIndex* index, Step step) {
+  const D d;
+  const DI di;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t c = 0; c < columns; c += lanes) {
+    const auto count = static_cast<std::size_t>(std::min(lanes, columns - c));
+    const Stored* v = values + c;
+    const StoredIndex* at = indices + c;
+    auto best = LoadWide(d, value + c, count);
+    auto best_index = LoadWide(di, index + c, count);
+    for (int64_t r = 0; r < rows; ++r, v += columns, at += columns)
+      step(best, best_index, LoadWide(d, v, count), LoadWide(di, at, count));
+    StoreNarrow(best, d, value + c, count);
+    StoreNarrow(best_index, di, index + c, count);
+  }
+}
+
 // Stored and StoredIndex: as values and indices lie in memory; T and Index: as they are compared, of one width.
 template <class Stored, class StoredIndex, class T, class Index, bool kIsLargest>
 struct ArgExtremumLoop {
@@ -182,29 +203,20 @@ struct ArgExtremumLoop {
     return true;
   }
 
+  static HWY_INLINE void Step(V& best, VI& best_index, V x, VI place) {
+    const DI di;
+    auto stays = kIsLargest ? hn::Gt(best, x) : hn::Lt(best, x);
+    if constexpr (std::is_floating_point_v<T>) stays = hn::Or(stays, hn::IsNaN(best));
+    const auto is_tie = hn::And(hn::RebindMask(di, hn::Eq(best, x)), hn::Lt(best_index, place));
+    best_index = hn::IfThenElse(hn::Or(hn::RebindMask(di, stays), is_tie), best_index, place);
+    best = hn::IfThenElse(stays, best, x);
+  }
+
   static void RunColumns(const void* values, const void* indices, int64_t rows, int64_t columns, void* value,
                          void* index) {
-    const D d;
-    const DI di;
-    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-    for (int64_t c = 0; c < columns; c += lanes) {
-      const auto count = static_cast<std::size_t>(std::min(lanes, columns - c));
-      const Stored* v = static_cast<const Stored*>(values) + c;
-      const StoredIndex* at = static_cast<const StoredIndex*>(indices) + c;
-      V best = LoadWide(d, static_cast<const Stored*>(value) + c, count);
-      VI best_index = LoadWide(di, static_cast<const StoredIndex*>(index) + c, count);
-      for (int64_t r = 0; r < rows; ++r, v += columns, at += columns) {
-        const V x = LoadWide(d, v, count);
-        const VI place = LoadWide(di, at, count);
-        auto stays = kIsLargest ? hn::Gt(best, x) : hn::Lt(best, x);
-        if constexpr (std::is_floating_point_v<T>) stays = hn::Or(stays, hn::IsNaN(best));
-        const auto is_tie = hn::And(hn::RebindMask(di, hn::Eq(best, x)), hn::Lt(best_index, place));
-        best_index = hn::IfThenElse(hn::Or(hn::RebindMask(di, stays), is_tie), best_index, place);
-        best = hn::IfThenElse(stays, best, x);
-      }
-      StoreNarrow(best, d, static_cast<Stored*>(value) + c, count);
-      StoreNarrow(best_index, di, static_cast<StoredIndex*>(index) + c, count);
-    }
+    FoldColumns<D, DI>(static_cast<const Stored*>(values), static_cast<const StoredIndex*>(indices), rows, columns,
+                       static_cast<Stored*>(value), static_cast<StoredIndex*>(index),
+                       [](V& best, VI& best_index, V x, VI place) { Step(best, best_index, x, place); });
   }
 };
 
@@ -253,32 +265,24 @@ struct SelectedPairsLoop {
     else return hn::Lt(a, b);
   }
 
-  static void RunColumns(const void* values, const void* indices, int64_t rows, int64_t columns, void* value,
-                         void* index) {
+  static HWY_INLINE void Step(V& best, VI& best_index, V next, VI place) {
     const D d;
     const DI di;
-    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-    for (int64_t c = 0; c < columns; c += lanes) {
-      const auto count = static_cast<std::size_t>(std::min(lanes, columns - c));
-      const T* v = static_cast<const T*>(values) + c;
-      const int32_t* at = static_cast<const int32_t*>(indices) + c;
-      V best = LoadWide(d, static_cast<const T*>(value) + c, count);
-      VI best_index = LoadWide(di, static_cast<const int32_t*>(index) + c, count);
-      for (int64_t r = 0; r < rows; ++r, v += columns, at += columns) {
-        const V next = LoadWide(d, v, count);
-        const VI place = LoadWide(di, at, count);
-        const auto in_order = hn::Le(best_index, place);
-        const auto is_first = hn::RebindMask(d, in_order);
-        const auto compares = Compare(hn::IfThenElse(is_first, best, next), hn::IfThenElse(is_first, next, best));
-        const auto exists = hn::Ge(hn::Min(best_index, place), hn::Zero(di));
-        // What was there stays where it is the first of the two and that stays, or where neither is so.
-        const auto stays = hn::Not(hn::Xor(hn::And(hn::RebindMask(di, compares), exists), in_order));
-        best_index = hn::IfThenElse(stays, best_index, place);
-        best = hn::IfThenElse(hn::RebindMask(d, stays), best, next);
-      }
-      StoreNarrow(best, d, static_cast<T*>(value) + c, count);
-      StoreNarrow(best_index, di, static_cast<int32_t*>(index) + c, count);
-    }
+    const auto in_order = hn::Le(best_index, place);
+    const auto is_first = hn::RebindMask(d, in_order);
+    const auto compares = Compare(hn::IfThenElse(is_first, best, next), hn::IfThenElse(is_first, next, best));
+    const auto exists = hn::Ge(hn::Min(best_index, place), hn::Zero(di));
+    // What was there stays where it is the first of the two and that stays, or where neither is so.
+    const auto stays = hn::Not(hn::Xor(hn::And(hn::RebindMask(di, compares), exists), in_order));
+    best_index = hn::IfThenElse(stays, best_index, place);
+    best = hn::IfThenElse(hn::RebindMask(d, stays), best, next);
+  }
+
+  static void RunColumns(const void* values, const void* indices, int64_t rows, int64_t columns, void* value,
+                         void* index) {
+    FoldColumns<D, DI>(static_cast<const T*>(values), static_cast<const int32_t*>(indices), rows, columns,
+                       static_cast<T*>(value), static_cast<int32_t*>(index),
+                       [](V& best, VI& best_index, V next, VI place) { Step(best, best_index, next, place); });
   }
 };
 

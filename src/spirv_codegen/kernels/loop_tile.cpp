@@ -43,12 +43,7 @@ std::vector<NodeId> LoadsApart(const LoopProblem& p) {
     const plan::Node& n = program.nodes[i];
     if (n.op != NodeOp::kLoad || n.type == ElementType::kPred) continue;
     if (KindBits(ComputeKind(n.type)) == 64 && !p.target.profile.features.int64) continue;
-    // A value that was read decides the place: neighbours in memory are not known.
-    const plan::IndexExpr& e = program.space.expr(n.index);
-    if (std::ranges::any_of(e.terms, [&](const plan::IndexTerm& t) {
-          return program.space.atom(t.atom).kind == plan::IndexAtom::Kind::kValue;
-        }))
-      continue;
+    if (program.space.HasValue(n.index)) continue;
     if (n.mask != plan::kNoNode && of_memory[static_cast<std::size_t>(n.mask)]) continue;
     const auto along = program.space.StrideAlong(n.index, p.inner);
     if (along.affine && std::abs(along.stride) * StorageBytes(n.storage) >= kLeastDistance)

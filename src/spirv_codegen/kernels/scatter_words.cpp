@@ -168,34 +168,24 @@ class WordScatter {
     return words_->Pack(places, per_word_)[0];
   }
 
-  // What the combiner makes of the elements of words.
+  // What the combiner makes of the elements of words, four at a time.
   Values Combined(const Values& old, const Values& fresh) {
     if (replaces_) return fresh;
     const std::size_t n = p_.s.types.size();
     std::vector<Values> parts(n);  // of each operand
-    for (int group = 0; group < (element_bytes_ < 4 ? per_word_ / 4 : per_word_); ++group) {
+    for (int group = 0; group < per_word_ / 4; ++group) {
       Values params(2 * n);
       for (std::size_t k = 0; k < n; ++k) {
-        params[k] = FromStorage(*b_, p_.s.types[k], Numbers(old[k], group, p_.s.types[k]));
-        params[n + k] = FromStorage(*b_, p_.s.types[k], Numbers(fresh[k], group, p_.s.types[k]));
+        params[k] = FromStorage(*b_, p_.s.types[k], words_->Four(std::span(&old[k], 1), group));
+        params[n + k] = FromStorage(*b_, p_.s.types[k], words_->Four(std::span(&fresh[k], 1), group));
       }
       const int width = params[0].width;
       const Values made = RunScalarProgram(*b_, w_->buffers, p_.s.combiner.combiner, params, /*seen=*/true);
       for (std::size_t k = 0; k < n; ++k) parts[k].push_back(ToStorage(*b_, p_.s.types[k], b_->Splat(made[k], width)));
     }
     Values out;
-    for (const Values& of : parts)
-      out.push_back(element_bytes_ < 4    ? words_->PackFours(of)[0]
-                    : element_bytes_ == 4 ? b_->BitcastTo(b_->Composite(of), Kind::kU64, 1)
-                                          : b_->BitcastTo(of[0], Kind::kU64, 1));
+    for (const Values& of : parts) out.push_back(words_->PackFours(of)[0]);
     return out;
-  }
-
-  // The word's elements of one group, as Buffers::Load gives them.
-  Value Numbers(Value word, int group, ElementType type) {
-    if (element_bytes_ == 8) return b_->BitcastTo(word, type == ElementType::kF64 ? Kind::kF64 : Kind::kU64, 1);
-    if (element_bytes_ == 4) return b_->Extract(b_->BitcastTo(word, Kind::kU32, 2), group);
-    return words_->Four(std::span(&word, 1), group);
   }
 
   // Whether the updates take the place of what there was.
