@@ -8,6 +8,7 @@
 
 #include "ir/comparison.h"
 #include "plan/arg_extremum.h"
+#include "plan/window_selection.h"
 
 namespace krafla::plan {
 namespace {
@@ -51,6 +52,11 @@ class ValueNumbers {
   std::map<Key, int> numbers_;
 };
 
+bool IsOrder(const WindowSelection& selection) {
+  return selection.direction && *selection.direction != ComparisonDirection::kEq &&
+         *selection.direction != ComparisonDirection::kNe;
+}
+
 }  // namespace
 
 bool IsCommutative(const ElementProgram& combiner) {
@@ -63,6 +69,17 @@ bool DependsOnOrder(const Reduction& reduction) {
   // ForPairsInAnyOrder() sees to the pairs.
   return reduction.kind == Reduction::Kind::kOther && !IsLargestOfPairs(reduction.combiner) &&
          !IsCommutative(reduction.combiner);
+}
+
+bool CombinesInTurn(const Reduction& reduction) {
+  if (reduction.kind != Reduction::Kind::kOther) return false;
+  const std::optional<WindowSelection> selection = MatchWindowSelection(reduction.combiner);
+  return selection && (selection->is_of_floats || !IsOrder(*selection));
+}
+
+bool IsOrderWithoutNan(const Reduction& reduction) {
+  const std::optional<WindowSelection> selection = MatchWindowSelection(reduction.combiner);
+  return selection && IsOrder(*selection);
 }
 
 }  // namespace krafla::plan

@@ -14,4 +14,11 @@ bool IsCommutative(const ElementProgram& combiner);
 // commutative. Products of matrices and what takes the first of some values are such.
 bool DependsOnOrder(const Reduction& reduction);
 
+// Whether elements have to be combined one after the other, as XLA does: what a window selects by a comparison that
+// meets a NaN, or by one that is no order, is another element where parts of the window are combined first.
+bool CombinesInTurn(const Reduction& reduction);
+
+// Of such a reduction: whether that is so for a NaN alone.
+bool IsOrderWithoutNan(const Reduction& reduction);
+
 }  // namespace krafla::plan

@@ -25,6 +25,20 @@ namespace {
 
 constexpr int64_t kElementsBetweenLooks = 65536;  // after which it is asked whether the run may go on
 
+template <class T>
+bool HasNan(const std::byte* values, int64_t n) {
+  const T* const from = reinterpret_cast<const T*>(values);
+  int64_t count = 0;
+  for (int64_t i = 0; i < n; ++i) count += from[i] != from[i];
+  return count > 0;
+}
+
+// Whether groups of the values may be combined first, though the combiner takes them in turn.
+bool AreOrdered(const CompiledReduction& r, const std::byte* values, int64_t n) {
+  if (r.ordered == ElementType::kF32) return !HasNan<float>(values, n);
+  return r.ordered == ElementType::kF64 && !HasNan<double>(values, n);
+}
+
 }  // namespace
 
 void ReduceRun::Start(Worker& worker, std::byte* memory, std::span<std::byte* const> bindings) const {
@@ -131,7 +145,22 @@ void ReduceRun::CombineRows(const Worker& worker, const CompiledReduction& r, in
     }
     return;
   }
-  CombinePairwise(worker, r, rows, n, accumulators, values);
+  if (r.in_turn && !AreOrdered(r, values[0], rows * n)) CombineInTurn(worker, r, rows, n, accumulators, values);
+  else CombinePairwise(worker, r, rows, n, accumulators, values);
+}
+
+void ReduceRun::CombineInTurn(const Worker& worker, const CompiledReduction& r, int64_t rows, int64_t n,
+                              std::byte* const* accumulators, const std::byte* const* values) const {
+  std::byte* to[kMaxReducedValues];
+  const std::byte* from[kMaxReducedValues];
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t i = 0; i < n; ++i) {
+      for (std::size_t v = 0; v < r.values.size(); ++v) {
+        to[v] = accumulators[v] + row * r.values[v].width;
+        from[v] = values[v] + (row * n + i) * r.values[v].width;
+      }
+      Combine(worker, r, 1, to, from);
+    }
 }
 
 // Neighbours are combined until one is left, so that the order stays. While their number is even, those of all rows are

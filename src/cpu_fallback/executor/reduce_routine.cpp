@@ -250,7 +250,7 @@ bool ReduceRun::FitsRoutines(const plan::ReduceKernel& body) const {
     const auto is_plain = [](const Reduction& r) { return r.inputs.size() == 1 && r.kind != Reduction::Kind::kOther; };
     if (!std::ranges::all_of(stage.reductions, is_plain)) return false;
     // Groups of sums are added as ReduceRun::FoldTiles does.
-    if (std::ranges::any_of(stage.reductions, DependsOnOrder) && elements_.count() > group_tiles_) return false;
+    if (std::ranges::any_of(stage.reductions, IsRoundedByOrder) && elements_.count() > group_tiles_) return false;
   }
   return true;
 }

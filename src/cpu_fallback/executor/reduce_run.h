@@ -90,6 +90,8 @@ class ReduceRun final : public CpuKernel {
                    std::byte* const* accumulators, const std::byte* const* values) const;
   void CombinePairwise(const Worker& worker, const CompiledReduction& r, int64_t rows, int64_t n,
                        std::byte* const* accumulators, const std::byte* const* values) const;
+  void CombineInTurn(const Worker& worker, const CompiledReduction& r, int64_t rows, int64_t n,
+                     std::byte* const* accumulators, const std::byte* const* values) const;
   // All reductions of a stage: their accumulators in turn.
   void CombineStage(const Worker& worker, const CompiledStage& stage, std::byte* const* accumulators,
                     const std::byte* const* values) const;

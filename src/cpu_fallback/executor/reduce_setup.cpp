@@ -11,6 +11,7 @@
 #include "cpu_fallback/executor/reduce_run.h"
 #include "cpu_fallback/executor/row_sums.h"
 #include "cpu_fallback/executor/unrolled_program.h"
+#include "plan/combiner_order.h"
 
 namespace krafla::cpu {
 
@@ -120,8 +121,8 @@ KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads, int64_t runs)
   const bool one_stage = std::ranges::count(body.stages, ReduceStage::Scope::kElement, &ReduceStage::scope) == 1;
   out->lanes_ = FindReduceLanes(body);
   if (one_stage) out->window_ = WindowFold::Find(body.stages[0], body.row_dims, body.element_dims);
-  const bool is_long_extremum =
-      out->window_ && out->window_->elements() >= kManyWindowElements && !DependsOnOrder(body.stages[0].reductions[0]);
+  const bool is_long_extremum = out->window_ && out->window_->elements() >= kManyWindowElements &&
+                                !IsRoundedByOrder(body.stages[0].reductions[0]);
   if (is_long_extremum && ChooseReduceTiling(body, out->lanes_).has_dense_columns) out->window_.reset();
   if (out->window_ && out->window_->IsOfFewSums()) out->window_.reset();
   const auto is_f32_sum = [](const Reduction& r) {
@@ -167,9 +168,11 @@ void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
                         : layout_ == ReduceLayout::kRows         ? 1
                                                                  : std::max<int64_t>(8, tile_elements_ / 256);
   group_tiles_ = std::max<int64_t>(1, GroupTurns(element_count) / turns);
-  // What is multiplied in turn is not shared out.
+  // What is multiplied or selected in turn is not shared out.
   const bool in_turn = std::ranges::any_of(body.stages, [](const ReduceStage& stage) {
-    return std::ranges::contains(stage.reductions, Reduction::Kind::kComplexProduct, &Reduction::kind);
+    return std::ranges::any_of(stage.reductions, [](const Reduction& r) {
+      return r.kind == Reduction::Kind::kComplexProduct || plan::CombinesInTurn(r);
+    });
   });
   if (rows_.count() < kFewRowTiles && !window_ && !in_turn)
     chunks_ = std::clamp<int64_t>(element_count * max_lanes_ / kChunkElements, 1,
@@ -278,10 +281,14 @@ Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body, int64_t runs) 
     made.params.erase(std::unique(made.params.begin(), made.params.end()), made.params.end());
     std::size_t stage_values = 0;
     made.sums_f32 = true;
+    bool in_turn = false;
     for (const Reduction& r : stage.reductions) {
       CompiledReduction reduction;
       reduction.first_param = param_count_;
-      made.sums_floats |= DependsOnOrder(r);
+      reduction.in_turn = plan::CombinesInTurn(r);
+      in_turn |= reduction.in_turn;
+      if (reduction.in_turn && plan::IsOrderWithoutNan(r)) reduction.ordered = plan::ComputeType(r.hlo_type);
+      made.sums_floats |= IsRoundedByOrder(r);
       made.sums_f32 &=
           r.kind == Reduction::Kind::kSum && r.inputs.size() == 1 && plan::ComputeType(r.hlo_type) == ElementType::kF32;
       for (int input : r.inputs) {
@@ -326,6 +333,7 @@ Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body, int64_t runs) 
       KRAFLA_ASSIGN(reduction.init, BlockProgram::Compile(r.init, {}));
       made.reductions.push_back(std::move(reduction));
     }
+    made.sums_floats &= !in_turn;
   }
   param_widths_.insert(param_widths_.end(), row_value_widths_.begin(), row_value_widths_.end());
   param_count_ += static_cast<int>(row_value_widths_.size());

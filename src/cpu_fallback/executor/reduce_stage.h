@@ -28,6 +28,8 @@ struct CompiledReduction {
   ArgExtremumRows arg_extremum = nullptr;  // of pairs (value, index)
   ArgExtremumColumns arg_columns = nullptr;
   int fold_buffer = -1;                            // of the stage's program, whose tiles fold it themselves
+  bool in_turn = false;                            // plan::CombinesInTurn
+  ElementType ordered = ElementType::kInvalid;     // its values are ordered where they are such floats and no NaN
   ConvertFn narrow = nullptr, widen = nullptr;     // of values that are reduced as they are stored
   BlockFn wrap = nullptr;                          // narrow integers that are summed in 32 bits
   ElementType arithmetic = ElementType::kInvalid;  // of floats that are no longer what was loaded
@@ -38,7 +40,7 @@ struct CompiledReduction {
 
 struct CompiledStage {
   plan::ReduceStage::Scope scope = plan::ReduceStage::Scope::kElement;
-  bool sums_floats = false;  // some reduction's result depends on the order
+  bool sums_floats = false;  // some reduction's result depends on the order, and none is combined in turn
   bool sums_f32 = false;     // all reductions are sums of f32
   BlockProgram program;
   std::vector<int> params;  // that it reads

@@ -13,6 +13,7 @@
 #include "cpu_fallback/executor/long_sum.h"
 #include "cpu_fallback/kernels/reduce_ops.h"
 #include "cpu_fallback/native/native_code.h"
+#include "plan/combiner_order.h"
 
 namespace krafla::cpu {
 
@@ -109,9 +110,9 @@ bool IsFolded(const Reduction& r, ElementType type) {
   return (r.kind == Reduction::Kind::kMin || r.kind == Reduction::Kind::kMax) && is_cheap;
 }
 
-bool DependsOnOrder(const Reduction& r) {
+bool IsRoundedByOrder(const Reduction& r) {
   return IsFloat(r.hlo_type) && r.kind != Reduction::Kind::kMax && r.kind != Reduction::Kind::kMin &&
-         r.kind != Reduction::Kind::kComplexProduct;
+         r.kind != Reduction::Kind::kComplexProduct && !plan::CombinesInTurn(r);
 }
 
 ReduceLanes FindReduceLanes(const plan::ReduceKernel& body) {
@@ -151,7 +152,7 @@ class ReduceTilingChoice {
         const bool combines = r.kind == Reduction::Kind::kOther && FindArgExtremum(r) == nullptr;
         combines_ |= combines;
         combines_columns_ |= combines && FindPairColumns(r) != nullptr;
-        sums_floats_ |= DependsOnOrder(r);
+        sums_floats_ |= IsRoundedByOrder(r);
         multiplies_ |= r.kind == Reduction::Kind::kProduct;
       }
     computes_ = Computes(body);

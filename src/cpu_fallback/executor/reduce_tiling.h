@@ -29,8 +29,8 @@ ReduceLanes FindReduceLanes(const plan::ReduceKernel& body);
 
 ReduceTiling ChooseReduceTiling(const plan::ReduceKernel& body, const ReduceLanes& lanes);
 
-// Whether the result depends on the order in which values are combined.
-bool DependsOnOrder(const plan::Reduction& reduction);
+// Whether groups of values may be combined first, and the result depends on the groups: sums of floats, say.
+bool IsRoundedByOrder(const plan::Reduction& reduction);
 
 // Whether native code may fold values of the type as it computes them (NativePlanner::CanFold): one value an element,
 // of 32 or 64 bits, into a sum, a product or an extremum.

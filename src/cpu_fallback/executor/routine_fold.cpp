@@ -44,7 +44,7 @@ std::optional<RoutineFold> RoutineFold::Find(RoutineBlock& block, const Reductio
   out.type_ = type == ElementType::kPred ? ElementType::kU32 : type;
   const bool grows = reduction.kind == Reduction::Kind::kSum || reduction.kind == Reduction::Kind::kProduct;
   if (grows && plan::IsNarrow(reduction.hlo_type) && IsIntegral(reduction.hlo_type)) out.wrapped_ = reduction.hlo_type;
-  if (DependsOnOrder(reduction)) {
+  if (IsRoundedByOrder(reduction)) {
     out.vector_lanes_ = FindReduceOps(reduction.kind, type).lanes;
     if (out.vector_lanes_ == 0) return std::nullopt;
   }

@@ -120,7 +120,7 @@ std::optional<WindowFold> WindowFold::Find(const plan::ReduceStage& stage, std::
   // Long runs of a row's own elements are folded vector by vector instead of number by number of many rows, and what is
   // too far apart for vectors is transposed where the order is of no matter.
   const int64_t step = std::abs(out.strides_[At(out.tile_.column_dim)]);
-  const bool is_transposed = step > kMostParts && out.bounds_.empty() && !DependsOnOrder(reduction);
+  const bool is_transposed = step > kMostParts && out.bounds_.empty() && !IsRoundedByOrder(reduction);
   for (std::size_t d = out.row_rank_; d < out.strides_.size(); ++d)
     if (out.strides_[d] == 1 && element_dims[d - out.row_rank_] >= (is_transposed ? kShortRun : kLongRun) && step > 2)
       return std::nullopt;

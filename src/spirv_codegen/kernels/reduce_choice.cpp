@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/checked_math.h"
+#include "plan/combiner_order.h"
 #include "spirv_codegen/kernels/variant.h"
 
 namespace krafla::spirv {
@@ -58,7 +59,9 @@ struct ReduceCase {
     columns = (by_row > by_element || odd) && !second_pass;
     row_width = columns && (odd || line % 4 == 0) ? 4 : 1;
     subgroup = FixedSubgroupSize(target.profile, tuning.subgroup);
-    splittable = !second_pass && k.stages.front().scope == ReduceStage::Scope::kElement &&
+    in_turn = std::ranges::any_of(
+        k.stages, [](const ReduceStage& s) { return std::ranges::any_of(s.reductions, plan::CombinesInTurn); });
+    splittable = !second_pass && !in_turn && k.stages.front().scope == ReduceStage::Scope::kElement &&
                  k.stages.front().program.stores.empty() && !k.stages.front().reductions.empty() &&
                  std::all_of(k.stages.begin() + 1, k.stages.end(),
                              [](const ReduceStage& s) { return s.scope == ReduceStage::Scope::kRow; });
@@ -79,11 +82,12 @@ struct ReduceCase {
   bool columns;       // neighbouring rows lie side by side
   int row_width;      // rows that an invocation takes
   uint32_t subgroup;  // the size of all subgroups; 0: not known
+  bool in_turn;       // one invocation takes a row's elements
   bool splittable;    // another kernel can combine the results of parts
 };
 
 Refusal RefusesColumns(const ReduceCase& c) {
-  if (c.columns || c.p.elements <= c.tuning.short_row) return std::nullopt;
+  if (c.columns || c.in_turn || c.p.elements <= c.tuning.short_row) return std::nullopt;
   return Format("{} elements a row", c.p.elements);
 }
 

@@ -79,8 +79,8 @@ ReductionValues::ReductionValues(Builder& b, Buffers& buffers, std::span<const R
     : b_(b),
       buffers_(buffers),
       reductions_(reductions),
-      wide_(wide),
-      in_order_(std::ranges::any_of(reductions, plan::DependsOnOrder)) {}
+      in_order_(std::ranges::any_of(reductions, plan::DependsOnOrder)),
+      wide_(wide && std::ranges::none_of(reductions, plan::CombinesInTurn)) {}
 
 bool ReductionValues::HasIdentity(const Reduction& r) const {
   return (r.inputs.size() == 1 && r.kind != Reduction::Kind::kOther) || IsSumOfParts(r);

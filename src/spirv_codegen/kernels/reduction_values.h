@@ -21,7 +21,7 @@ Values RunScalarProgram(Builder& b, Buffers& buffers, const plan::ElementProgram
 // ones.
 class ReductionValues {
  public:
-  // `wide`: whether states that are not chains are wide.
+  // `wide`: whether states that are not chains are wide; where elements are combined in turn there are no chains.
   ReductionValues(Builder& b, Buffers& buffers, std::span<const plan::Reduction> reductions, bool wide = false);
 
   bool is_wide() const { return wide_; }
@@ -73,7 +73,7 @@ class ReductionValues {
   Builder& b_;
   Buffers& buffers_;
   std::span<const plan::Reduction> reductions_;
-  bool wide_, in_order_;
+  bool in_order_, wide_;
 };
 
 }  // namespace krafla::spirv
