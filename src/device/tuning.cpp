@@ -199,6 +199,7 @@ constexpr Row kRows[] = {
        t.panel.most_rows = 3;
        t.dot.rows_values = 40;
        t.dot.shared_tiles = {{64, 64, 16, 4, 64}, {32, 32, 16, 4, 0}};
+       t.conv.shared_tiles = {{64, 64, 16, 4, 32}, {32, 32, 16, 4, 32}, {16, 16, 16, 4, 0}};
        t.reduce.most_kept = 16;
        t.conv.direct_written_out = 3;
        t.linalg.reflectors = 4;

@@ -19,7 +19,8 @@ namespace krafla {
 struct SharedTile {
   int rows = 64, columns = 64, depth = 16;  // elements
   int thread_rows = 4;                      // elements
-  int64_t least_tiles = 0;                  // taken where the problem has so many tiles, which fill the device
+  // Taken where the problem has so many tiles, which fill the device; 0: also where the tile is mostly edge.
+  int64_t least_tiles = 0;
   bool operator==(const SharedTile&) const = default;
 };
 
@@ -27,7 +28,7 @@ struct SharedTile {
 struct MatrixTile {
   int rows = 32, columns = 32;                  // elements
   int subgroup_rows = 1, subgroup_columns = 1;  // how the workgroup's subgroups lie over the tile
-  int64_t least_tiles = 0;                      // as in SharedTile; 0: also where the tile is mostly edge
+  int64_t least_tiles = 0;                      // as in SharedTile
   int64_t depth_bytes = 64;                     // bytes of the depth that are staged at once
   bool operator==(const MatrixTile&) const = default;
 };
@@ -176,7 +177,8 @@ struct AttentionTuning {
 
 struct ConvTuning {
   // tiles of `conv.tile`, in order of preference
-  std::vector<SharedTile> shared_tiles = {{64, 64, 16, 4, 32}, {32, 32, 16, 4, 32}, {16, 16, 16, 4, 0}};
+  std::vector<SharedTile> shared_tiles = {
+      {128, 64, 16, 8, 64}, {64, 64, 16, 4, 32}, {32, 32, 16, 4, 32}, {16, 16, 16, 4, 0}};
   int64_t least_features = 8;       // output features of a group, below which `conv.direct` is taken
   int64_t least_depth = 16;         // elements of window and input features, below which `conv.direct` is taken
   bool only_packed_pixels = false;  // with channels first, a product of matrices only where pixels can be packed

@@ -45,6 +45,8 @@ struct ConvCase {
 
 // In order of preference.
 constexpr Variant<ConvCase, Result<EmittedProgram>> kConvVariants[] = {
+    {"pointwise", [](const ConvCase& c) { return RefusesPointwiseConv(c.problem); },
+     [](const ConvCase& c, std::string) { return EmitPointwiseConv(c.plan, c.problem, c.target); }},
     {"reorder", [](const ConvCase& c) { return RefusesReorderedConv(c.plan, c.problem, c.target); },
      [](const ConvCase& c, std::string) { return EmitReorderedConv(c.plan, c.problem, c.target); }},
     {"product of matrices", [](const ConvCase& c) { return RefusesGemm(c.problem, c.target); },

@@ -39,6 +39,11 @@ Result<EmittedProgram> EmitConvInParts(
 
 bool ChannelsLast(const ConvProblem& problem);
 
+// As the product of matrices that it is where windows are single elements.
+Refusal RefusesPointwiseConv(const ConvProblem& problem);
+Result<EmittedProgram> EmitPointwiseConv(const plan::KernelPlan& plan, const ConvProblem& problem,
+                                         const Target& target);
+
 // As a product of matrices whose one side is never written down: pixels by window and features.
 Refusal RefusesGemm(const ConvProblem& problem, const Target& target);
 Result<EmittedProgram> EmitGemmConv(const plan::KernelPlan& plan, const ConvProblem& problem, const Target& target);

@@ -18,6 +18,8 @@ uint32_t PanelSubgroup(const Target& target) {
 const SharedTile* FindSharedTile(const TiledProduct& p) {
   for (const SharedTile& tile : p.shared_tiles) {
     if (!SharedTileFits(tile, p.tile.accumulate, p.target.profile)) continue;
+    // Not one that is mostly edge.
+    if (tile.least_tiles > 0 && (p.tile.rows <= tile.rows / 2 || p.tile.columns <= tile.columns / 2)) continue;
     const int64_t tiles = p.tile.batch * CeilDiv(p.tile.rows, tile.rows) * CeilDiv(p.tile.columns, tile.columns);
     if (tiles >= tile.least_tiles) return &tile;
   }
