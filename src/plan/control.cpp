@@ -69,6 +69,7 @@ Result<> ModulePlanner::PlanConditional(Scope& scope, int number, StepList& step
   Touch(step.index);
   std::vector<Slice> results;
   for (const ValueRef& v : ArrayLeaves(&i)) {
+    if (!scope.slices.contains(v)) PlaceCarried(scope, number, v);
     results.push_back(SliceOf(scope, v));
     Touch(results.back());
   }

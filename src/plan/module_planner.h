@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "plan/arena.h"
+#include "plan/carried_values.h"
 #include "plan/plan_log.h"
 #include "plan/planner.h"
 
@@ -165,6 +166,10 @@ class ModulePlanner {
   // Gives the result of an update the buffer of the array that it updates, or a copy of that array.
   void PlaceUpdated(Scope& scope, int piece, const Instruction& update, StepList& steps);
 
+  // Gives the result `v` of the conditional `piece` the memory of what its branches pass on as it, if nothing needs
+  // that afterwards.
+  void PlaceCarried(Scope& scope, int piece, const ValueRef& v);
+
   // Whether no other value that a piece from `piece` on reads lies in the same slice.
   static bool OnlyNameOf(const Scope& scope, const ValueRef& v, const Slice& slice, int piece);
 
@@ -248,6 +253,7 @@ class ModulePlanner {
   const PlanOptions& options_;
   ProgramPlan plan_;
   EffectFacts effects_;
+  CarriedValues carried_;
   int now_ = 0;
   std::vector<int> loop_starts_;  // for each loop that is being planned: the step before its first one
   std::vector<int> touched_in_loop_;

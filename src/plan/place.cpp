@@ -72,6 +72,10 @@ bool ModulePlanner::ReadAfter(const Scope& scope, const ValueRef& v, int piece) 
 std::optional<ValueRef> ModulePlanner::UpdatedInPlace(const Scope& scope, const ValueRef& v) {
   auto it = scope.maker.find(v);
   if (it == scope.maker.end()) return std::nullopt;
+  if (IsOneOf(v.instruction->opcode(), {Opcode::kWhile, Opcode::kConditional})) {
+    const std::optional<ValueRef> from = carried_.From(v);
+    return from && !ReadAfter(scope, *from, it->second) ? from : std::nullopt;
+  }
   const Instruction* update = UpdatedOperand(scope.pieces[static_cast<std::size_t>(it->second)]);
   if (update == nullptr || update != v.instruction) return std::nullopt;
   ValueRef from = ResolveValue({update->operand(static_cast<std::size_t>(v.leaf)), 0}, true);
@@ -150,13 +154,17 @@ void ModulePlanner::Preassign(Scope& scope, const std::unordered_map<Slice, std:
   int first_write = scope.maker.at(moved.back());
   // The values that lie in the destination now; of a loop's state these are its parameters.
   if (auto holders = held.find(destination); holders != held.end()) {
+    // An update of an array that lies elsewhere begins with a copy of it, which nothing that lies here survives.
+    const bool begins_with_copy = UpdatedOperand(scope.pieces[static_cast<std::size_t>(first_write)]) != nullptr &&
+                                  !(from && std::ranges::contains(holders->second, *from));
     for (const ValueRef& p : holders->second) {
       bool in_place = from == p;
       if (scope.IsResult(p, v)) return;
       auto it = scope.readers.find(p);
       if (it == scope.readers.end()) continue;
       for (auto reader = it->second.rbegin(); reader != it->second.rend() && *reader >= first_write; ++reader) {
-        if (*reader == first_write && (in_place || SafeToShare(scope, *reader, p, moved.back()))) continue;
+        if (*reader == first_write && (in_place || (!begins_with_copy && SafeToShare(scope, *reader, p, moved.back()))))
+          continue;
         return;
       }
     }
@@ -195,6 +203,15 @@ void ModulePlanner::PlaceUpdated(Scope& scope, int piece, const Instruction& upd
     Slice destination = SliceOf(scope, made);
     if (!(destination == source)) AddCopy(source, destination, steps);
   }
+}
+
+void ModulePlanner::PlaceCarried(Scope& scope, int piece, const ValueRef& v) {
+  const std::optional<ValueRef> from = UpdatedInPlace(scope, v);
+  if (!from || !scope.maker.contains(*from) || scope.IsResult(*from)) return;
+  const Slice source = SliceOf(scope, *from);
+  const bool is_temporary =
+      plan_.allocations[static_cast<std::size_t>(source.allocation)].kind == Allocation::Kind::kArena;
+  if (is_temporary && OnlyNameOf(scope, *from, source, piece)) scope.Place(v, source);
 }
 
 bool ModulePlanner::OnlyNameOf(const Scope& scope, const ValueRef& v, const Slice& slice, int piece) {

@@ -47,6 +47,8 @@ std::string_view Says(Unmerged why) {
     case Unmerged::kNotOneKernel:
       return "The family cannot write them as one kernel, or it would have too many buffers.";
     case Unmerged::kOthersRead: return "More than one kernel reads the result, or it is a result of the program.";
+    case Unmerged::kReadsUpdated:
+      return "The kernel would read the array that it updates, which then would have to be copied.";
     case Unmerged::kManyRoots: return "One of them makes several results already.";
     case Unmerged::kElementCount: return "They have different numbers of elements.";
     case Unmerged::kDimensions: return "They are loops over different dimensions.";

@@ -49,6 +49,7 @@ enum class Unmerged : uint8_t {
   kWork,           // the kernel would compute much anew
   kNotOneKernel,   // the family cannot write it, or it has more buffers than a kernel may
   kOthersRead,     // something besides the one loop reads the hero
+  kReadsUpdated,   // the kernel would read the array that it updates, of which it then needed a copy
   kManyRoots,      // the reader makes several results; FusionLimits::sibling_roots
   kElementCount,   // the reader has another number of elements
   kDimensions,     // loops over different dimensions

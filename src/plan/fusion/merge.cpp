@@ -135,6 +135,17 @@ void FusionPlanner::MergeReduceRegions() {
   }
 }
 
+namespace {
+
+// Products may store before they have read all: such a kernel could not update the array in place.
+bool ReadsUpdated(const BuiltKernel& built, const ValueRef& array) {
+  for (std::size_t b = 0; b < built.values.size(); ++b)
+    if (built.values[b] == array && built.kernel.bindings[b].read && !built.kernel.bindings[b].written) return true;
+  return false;
+}
+
+}  // namespace
+
 bool FusionPlanner::MergeEpilogue(std::size_t n) {
   const int me = static_cast<int>(n);
   if (graph_->readers(me).size() != 1) return RefuseReaders(me, Unmerged::kOthersRead), false;
@@ -154,6 +165,8 @@ bool FusionPlanner::MergeEpilogue(std::size_t n) {
   if (is_update) merged.heroes = {hero}, merged.roots = {last};
   FindInternal(merged);
   if (!Build(merged)) return Refuse(me, r, Unmerged::kNotOneKernel);
+  if (is_update && ReadsUpdated(*merged.kernel, ResolveValue({last->operand(0), 0}, true)))
+    return Refuse(me, r, Unmerged::kReadsUpdated);
   Merge(me, r, std::move(merged));
   return true;
 }
