@@ -451,6 +451,20 @@ TEST(ConvKernelTest, LongWindows) {
       for (int64_t channels : {1, 2, 3, 7})
         CheckConv({2, 3, channels, {3, 900}, {3, 873}, {1, 2}, {1, 5}, {1, 3}, {1, 1}, {1, 1}, with({})});
       CheckConv({2, 3, 16, {40, 41}, {39, 40}, {1, 1}, {0, 0}, {0, 0}, {1, 1}, {1, 1}, with({})});
+      // Along copies, of which another dimension is the last.
+      for (int64_t channels : {1, 3, 6})
+        CheckConv({3, 3, channels, {900, 4}, {873, 3}, {2, 1}, {5, 1}, {3, 1}, {1, 2}, {1, 1}, with({})});
+      CheckConv({2,
+                 2,
+                 2,
+                 {3, 700, 5},
+                 {2, 650, 4},
+                 {1, 1, 2},
+                 {1, 0, 1},
+                 {0, 2, 1},
+                 {2, 1, 2},
+                 {1, 1, 1},
+                 with({.reversal = true})});
     }
   // More than the L2 cache has.
   CheckConv({24, 9, 64, {60, 60}, {60, 60}, {1, 1}, {1, 0}, {0, 1}, {1, 1}, {1, 1}, {.is_gradient = true}});

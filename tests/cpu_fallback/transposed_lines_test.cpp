@@ -48,6 +48,9 @@ TEST(TransposedLines, LongSidesInParts) {
   for (ElementType type : {kU8, kU16, kF32, kF64}) {
     CheckLines(Moved(type, {1031, 7}, {1, 0}, 0), type, "long rows");
     CheckLines(Moved(type, {7, 1031}, {1, 0}, 0), type, "long columns");
+    for (int64_t few : {2, 3, 4, 5, 6, 8, 9})
+      for (int64_t rows : {64, 79, 85, 1031})
+        CheckLines(Moved(type, {rows, few}, {1, 0}, 0), type, Format("{} rows of {}", rows, few));
     CheckLines(Moved(type, {300, 3, 700}, {2, 1, 0}, 0), type, "both");
     CheckLines(Moved(type, {40, 30, 20}, {2, 0, 1}, 1), type, "backwards in one of them");
   }

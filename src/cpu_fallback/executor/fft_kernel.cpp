@@ -25,6 +25,8 @@ constexpr int64_t kGrainPoints = 4096;
 // lines of a power of two have whole vectors themselves but for a pass or two.
 constexpr int64_t kBlockBytes = 640 << 10;
 constexpr int64_t kShortLine = 256;
+// Of lines of a few points more at a time: what a block costs by itself is more than its points.
+constexpr int64_t kManyColumns = 64, kPointsOfBlock = 1024;
 
 template <class T>
 class FftRun final : public CpuKernel {
@@ -51,11 +53,13 @@ class FftRun final : public CpuKernel {
                           static_cast<int64_t>(sizeof(T));
     const bool is_regular =
         std::has_single_bit(static_cast<uint64_t>(axes_.back()->points())) && axes_.back()->points() > kShortLine;
-    if (lines >= kColumns / 2 && block <= kBlockBytes && !is_regular) together_ = std::min(lines, kColumns);
+    const int64_t columns = std::clamp(
+        kPointsOfBlock / std::max<int64_t>(axes_.back()->points(), 1) / kColumns * kColumns, kColumns, kManyColumns);
+    if (lines >= kColumns / 2 && block <= kBlockBytes && !is_regular) together_ = std::min(lines, columns);
     int64_t numbers = 0;
     for (std::size_t d = 0; d < axes_.size(); ++d) {
-      const int64_t columns = d + 1 < axes_.size() ? kColumns : together_;
-      numbers = std::max(numbers, 4 * axes_[d]->points() * columns + axes_[d]->scratch_numbers(columns));
+      const int64_t at_once = d + 1 < axes_.size() ? kColumns : together_;
+      numbers = std::max(numbers, 4 * axes_[d]->points() * at_once + axes_[d]->scratch_numbers(at_once));
     }
     worker_bytes_ = RoundUp(numbers * static_cast<int64_t>(sizeof(T)), 64);
     // IRFFT over several dimensions needs its operand's spectrum in between.
@@ -112,14 +116,12 @@ class FftRun final : public CpuKernel {
                            StoreLine(fft.Run(w.x, w.spare, 1, w.scratch), first, scale, out);
                            continue;
                          }
-                         for (int64_t l = 0; l < count; ++l)
-                           LoadLine(in, first + l, {w.spare.re + l * points, w.spare.im + l * points});
+                         LoadLines(in, first, count, w.spare);
                          Turn(w.spare, {points, 1}, w.x, {1, count}, count, points);
                          const SplitLine<T> done = fft.Run(w.x, w.spare, count, w.scratch),
                                             other = done.re == w.x.re ? w.spare : w.x;
                          Turn(done, {1, count}, other, {points, 1}, count, points);
-                         for (int64_t l = 0; l < count; ++l)
-                           StoreLine({other.re + l * points, other.im + l * points}, first + l, scale, out);
+                         StoreLines(other, first, count, scale, out);
                        }
                      });
   }
@@ -131,6 +133,21 @@ class FftRun final : public CpuKernel {
                to_strides, lines, points);
   }
 
+  // Several lines, one behind the other: where they are pairs as they lie, all at once.
+  void LoadLines(const T* in, int64_t first, int64_t count, SplitLine<T> to) const {
+    const int64_t points = axes_.back()->points();
+    const bool is_complex = type_ == FftType::kFft || type_ == FftType::kIfft;
+    if (is_complex || (type_ == FftType::kRfft && packed_))
+      return SplitPairs(in + first * 2 * points, count * points, to);
+    for (int64_t l = 0; l < count; ++l) LoadLine(in, first + l, {to.re + l * points, to.im + l * points});
+  }
+  void StoreLines(SplitLine<T> from, int64_t first, int64_t count, T scale, T* out) const {
+    const int64_t points = axes_.back()->points();
+    const bool is_complex = type_ == FftType::kFft || type_ == FftType::kIfft;
+    if (is_complex || (type_ == FftType::kIrfft && packed_))
+      return JoinPairs(from, count * points, scale, out + first * 2 * points);
+    for (int64_t l = 0; l < count; ++l) StoreLine({from.re + l * points, from.im + l * points}, first + l, scale, out);
+  }
   // Line `l` as the points that are transformed.
   void LoadLine(const T* arrays, int64_t l, SplitLine<T> to) const {
     switch (type_) {

@@ -15,6 +15,7 @@
 #include "cpu_fallback/executor/strided_copy.h"
 #include "cpu_fallback/executor/tile_order.h"
 #include "cpu_fallback/executor/transposed_lines.h"
+#include "cpu_fallback/executor/zero_pad.h"
 
 namespace krafla::cpu {
 
@@ -71,11 +72,12 @@ class LoopRunner {
 
   // Whether nothing of it is done by other means than programs.
   bool IsPieces() const {
-    return choice_ == nullptr && rows_.empty() && tables_.empty() && lines_.empty() && copies_.empty() &&
+    return choice_ == nullptr && !pad_ && rows_.empty() && tables_.empty() && lines_.empty() && copies_.empty() &&
            shuffles_.empty() && arrays_.empty();
   }
 
   std::shared_ptr<const LoopChoice> choice_;  // null: it is what is below
+  std::optional<ZeroPad> pad_;                // so it is, too
   std::vector<Piece> pieces_;
   std::vector<TileRun> order_;            // of the pieces' tiles; empty: one piece after the other
   std::vector<RowGather> rows_;           // parts that are copies of rows

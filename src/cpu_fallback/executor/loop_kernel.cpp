@@ -58,6 +58,7 @@ constexpr int64_t kFewTiles = 4;
 // What is moved in another order, or by rows, at least: of a loop's turn, of which less may be an instruction, and
 // elsewhere.
 constexpr int64_t kLeastOfTurn = 8192, kLeastOnce = 512;
+constexpr int64_t kLeastPad = 4096;  // bytes
 
 // Whether the program stores one value everywhere.
 bool Fills(const ElementProgram& program) {
@@ -185,6 +186,8 @@ Result<LoopRunner> LoopRunner::Make(ElementProgram program, int64_t runs, int ch
     if (d == 0) return out;  // no tiles
   KRAFLA_ASSIGN(out.choice_, LoopChoice::Make(program, runs, choices));
   if (out.choice_ != nullptr) return out;
+  out.pad_ = ZeroPad::Make(program, runs == 1 ? kLeastPad : kLeastOfTurn);
+  if (out.pad_) return out;
   double time = 0;
   std::vector<ElementProgram> parts = CutIntoPieces(program);
   // What all of it is not, a piece may be: a move of whole complex numbers.
@@ -269,6 +272,7 @@ void LoopRunner::RunTiles(const Piece& piece, int64_t begin, int64_t end, std::s
 
 void LoopRunner::Run(std::span<std::byte* const> buffers, ThreadPool& pool, std::byte* scratch) const {
   if (choice_ != nullptr) return choice_->Run(buffers, pool, scratch);
+  if (pad_) return pad_->Run(buffers, pool);
   pool.ParallelFor(tiles_, grain_, [&](int64_t begin, int64_t end, int worker) {
     std::byte* memory = scratch + worker * frame_bytes_;
     auto run = std::ranges::upper_bound(order_, begin, {}, &TileRun::first);

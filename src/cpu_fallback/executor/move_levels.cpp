@@ -31,7 +31,9 @@ double MoveLevels::TimeOfTiles() const {
   constexpr int64_t kRowsOfTile = 32;
   const int64_t rows = SideOf(&MoveLevel::from), columns = SideOf(&MoveLevel::to);
   const double elements = static_cast<double>(std::min(rows, kRowsOfTile) * columns);
-  return (TimeOfTranspose(width, rows, columns) + kTileTime / elements) / static_cast<double>(width);
+  const bool is_dense =
+      std::ranges::any_of(levels, [&](const MoveLevel& l) { return l.from == width && l.to == columns * width; });
+  return (TimeOfTranspose(width, rows, columns, is_dense) + kTileTime / elements) / static_cast<double>(width);
 }
 
 std::optional<MoveLevels> MoveLevels::Of(const ElementProgram& given) {

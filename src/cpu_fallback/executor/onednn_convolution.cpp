@@ -31,6 +31,9 @@ constexpr int64_t kLeastPositions = 48;
 constexpr int64_t kLongDepth = 256, kRowsDepth = 384, kChannelsDepth = 512;
 // Of a result that is added to; larger ones would leave the cache in between.
 constexpr double kResultBytes = 1 << 20;
+// What a primitive may take for itself. Those by products write out the windows of all positions, which of windows as
+// long as a picture may be more than there is.
+constexpr std::size_t kMostScratch = std::size_t{1} << 30;
 // Where so many operations follow from an element of the input, copying it costs next to nothing.
 constexpr double kLeastFlopsToCopy = 2000;
 
@@ -106,7 +109,7 @@ bool IsDense(const memory::desc& desc) {
   return desc.get_inner_nblks() > 0 || desc.get_size() == size;
 }
 bool TakesIt(const dnnl::convolution_forward::primitive_desc& d, bool takes_products = true) {
-  if (!d || !IsFast(d)) return false;
+  if (!d || !IsFast(d) || d.scratchpad_desc().get_size() > kMostScratch) return false;
   const std::string_view name = d.impl_info_str();
   // Without tiles of f16 it widens at each multiplication, which takes half as long again as arrays that are widened
   // before.

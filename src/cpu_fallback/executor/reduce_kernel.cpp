@@ -400,14 +400,26 @@ void ReduceRun::FoldInTurn(Worker& worker, const CompiledStage& stage, int64_t t
     const int64_t rows = worker.row_tile.rows / planes * worker.element_tile.rows;
     const int64_t columns = worker.row_tile.columns * worker.element_tile.columns;
     PrepareFolds(worker, stage, fresh, to);
-    if (plane_dim_ < 0) stage.program.RunTile(frame, worker.origin, rows, columns, params);
-    else stage.program.RunPlanes(frame, worker.origin, rows, columns, plane_dim_, planes);
     worker.since_look += planes * rows * columns * worker.element_tile.planes;
     if (worker.since_look >= kElementsBetweenLooks) worker.since_look = 0, worker.is_stopped = IsInterrupted();
-    std::byte* const* next = to;
-    for (const CompiledReduction& r : stage.reductions) {
-      if (r.fold_buffer < 0) FoldTile(worker, stage, r, rows, columns, fresh && !r.neutral, next);
-      next += r.values.size();
+    const auto fold = [&](int64_t plane) {
+      std::byte* const* next = to;
+      for (const CompiledReduction& r : stage.reductions) {
+        std::byte* at[kMaxReducedValues];
+        for (std::size_t v = 0; v < r.values.size(); ++v) at[v] = next[v] + plane * columns * r.values[v].width;
+        if (r.fold_buffer < 0) FoldTile(worker, stage, r, rows, columns, fresh && !r.neutral, at);
+        next += r.values.size();
+      }
+    };
+    if (plane_dim_ >= 0 && planes_fold_) {
+      stage.program.RunPlanes(frame, worker.origin, rows, columns, plane_dim_, planes);
+    } else {
+      for (int64_t plane = 0; plane < planes; ++plane) {
+        stage.program.RunTile(frame, worker.origin, rows, columns, params);
+        fold(plane);
+        if (plane_dim_ >= 0) ++worker.origin[At(plane_dim_)];
+      }
+      if (plane_dim_ >= 0) worker.origin[At(plane_dim_)] = worker.row_tile.origin[At(plane_dim_)];
     }
     fresh = false;
   }

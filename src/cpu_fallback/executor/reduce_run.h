@@ -44,9 +44,9 @@ class ReduceRun final : public CpuKernel {
   void ChooseLayout(const plan::ReduceKernel& body);
   // The grid of row tiles, and what follows from its shape.
   void PlaceRows(const plan::ReduceKernel& body);
-  // Once the first stage's program is there, before the row stages': where it folds the tile's columns, and all of a
-  // row's elements are one tile, a row tile has several places of another row dimension at a call. What a call needs is
-  // found once for all of them then.
+  // Once the first stage's program is there, before the row stages': where all of a row's elements are one tile, a row
+  // tile has several places of another row dimension, which are folded in one call where the program folds the tile's
+  // columns, else in turn. What a call or a row tile needs is found once for all of them then.
   void ChoosePlanes(const plan::ReduceKernel& body);
   bool FitsRoutines(const plan::ReduceKernel& body) const;
   // The tile of what has a value a row.
@@ -120,6 +120,7 @@ class ReduceRun final : public CpuKernel {
   int64_t plane_stride_ = 0;  // of tiles that have several planes of elements
   int plane_dim_ = -1;        // the row dimension of ChoosePlanes, which a row tile has `row_planes_` places of
   int64_t row_planes_ = 1;
+  bool planes_fold_ = false;  // by the program itself
   int64_t chunks_ = 1;
   double row_tile_nanoseconds_ = 0;
   int64_t group_tiles_ = 1;  // folded in turn

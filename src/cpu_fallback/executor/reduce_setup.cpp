@@ -196,8 +196,14 @@ void ReduceRun::ChoosePlanes(const plan::ReduceKernel& body) {
   const bool is_one_call = layout_ == ReduceLayout::kRowsByElements && elements_.count() == 1 && plane_stride_ == 0 &&
                            tile_.columns == body.row_dims[At(tile_.column_dim)] &&
                            std::ranges::count(body.stages, ReduceStage::Scope::kElement, &ReduceStage::scope) == 1;
+  const BlockProgram& program = stages_[0].program;
+  planes_fold_ = program.FoldsAll();
+  // Of what no routine folds a call has all planes, too, which are folded one after the other.
+  const bool has_folds = std::ranges::any_of(
+      body.stages[0].reductions, [&](const Reduction& r) { return program.FoldBuffer(At(r.inputs[0])) >= 0; });
+  const bool are_in_turn = !has_folds && arrays_->arrays().empty();
   // Programs of loops that are one routine have small tiles of their own.
-  if (!is_one_call || source_ != nullptr || stages_[0].row_value_count > 0 || !stages_[0].program.FoldsAll()) return;
+  if (!is_one_call || source_ != nullptr || stages_[0].row_value_count > 0 || (!planes_fold_ && !are_in_turn)) return;
   int dim = -1;
   for (int d = 0; d < static_cast<int>(row_rank_); ++d)
     if (d != tile_.column_dim && (dim < 0 || body.row_dims[At(d)] >= body.row_dims[At(dim)])) dim = d;

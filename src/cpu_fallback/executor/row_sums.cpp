@@ -77,8 +77,10 @@ bool RowSums::FindSum(const ElementProgram& program) {
       columns_ < (to_width_ < 4 ? kLeastNarrowColumns : kLeastSummedColumns) || columns_ * to_width_ > kMostSummedBytes)
     return false;
   add_ = FindRowSum(store.storage);
-  if (plan::IsNarrow(store.storage)) narrow_ = is_float ? FindRoundNarrow(store.storage) : FindNarrow(store.storage);
-  if (add_ == nullptr || (plan::IsNarrow(store.storage) && narrow_ == nullptr)) return false;
+  const bool is_narrow_float = is_float && plan::IsNarrow(store.storage);
+  if (is_narrow_float) narrow_ = FindRoundNarrow(store.storage);
+  else type_ = store.storage;
+  if (add_ == nullptr || (is_narrow_float && narrow_ == nullptr)) return false;
   std::optional<Dims> strides = AffineCoefficients(program.space, store.index);
   if (!strides || strides->back() != 1) return false;
   to_ = store.buffer;

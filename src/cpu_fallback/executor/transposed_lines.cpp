@@ -70,8 +70,10 @@ std::optional<TransposedLines> TransposedLines::Make(const MoveLevels& moves, in
     const auto rows = static_cast<int64_t>(out.rows_.places.size());
     const auto columns = static_cast<int64_t>(out.columns_.places.size());
     if (std::min(rows, columns) < 2 || std::max(rows, columns) < kFewestLines) continue;
-    out.time_ = (TimeOfTranspose(out.width_, rows, columns) + kTimeOfCall / static_cast<double>(rows * columns)) /
-                static_cast<double>(out.width_);
+    const bool is_dense = out.rows_.step == columns;
+    out.time_ =
+        (TimeOfTranspose(out.width_, rows, columns, is_dense) + kTimeOfCall / static_cast<double>(rows * columns)) /
+        static_cast<double>(out.width_);
     if (!best || out.time_ < best->time_) best = out;
   }
   return best;

@@ -39,6 +39,10 @@ ConvGemm::ConvGemm(std::span<const ConvolutionProblem> problems, ElementType typ
     for (std::size_t d = 2; d < p.result.dims.size(); ++d) problem.positions *= p.result.dims[d];
     problem.row_tasks = CeilDiv(problem.positions, kTaskRows);
     problem.images_first = p.input.strides[0] < p.input.strides.back() * p.window.strides.back();
+    const int64_t tap_step = p.window.dilations.back() * p.input.strides.back();
+    if (problem.channels == 1 || tap_step == problem.channels * p.input.strides[1])
+      problem.run_taps = p.kernel.dims.back();
+    problem.writes_there = p.result.strides[1] == 1;
     problem.packed_kernel = kernels_bytes_;
     problem.first_pack = packs_;
     problem.first_task = tasks_;
@@ -102,6 +106,67 @@ void ConvGemm::PackKernel(const Problem& problem, int64_t group, const std::byte
       }
     });
   });
+}
+
+void ConvGemm::FindPositions(const Problem& problem, int64_t group, int64_t first,
+                             std::span<Position> positions) const {
+  const ConvolutionProblem& p = problem.p;
+  const std::size_t spatial = p.window.strides.size();
+  const int64_t input = p.input.offset + group * problem.channels * p.input.strides[1];
+  const int64_t result = p.result.offset + group * problem.outputs * p.result.strides[1];
+  // The position in turn: its image, and where it lies in each spatial dimension.
+  int64_t image = 0, at[kMostSpatial] = {}, rest = first;
+  if (problem.images_first) image = rest % p.result.dims[0], rest /= p.result.dims[0];
+  for (std::size_t d = spatial; d-- > 0; rest /= p.result.dims[2 + d]) at[d] = rest % p.result.dims[2 + d];
+  if (!problem.images_first) image = rest;
+  const auto next = [&] {
+    if (problem.images_first) {
+      if (++image < p.result.dims[0]) return;
+      image = 0;
+    }
+    for (std::size_t d = spatial; d-- > 0; at[d] = 0)
+      if (++at[d] < p.result.dims[2 + d]) return;
+    ++image;
+  };
+  for (Position& position : positions) {
+    position.input = input + image * p.input.strides[0];
+    position.result = result + image * p.result.strides[0];
+    position.sees_all = true;
+    for (std::size_t d = 0; d < spatial; ++d) {
+      const int64_t place = at[d] * p.window.strides[d] - p.window.padding_low[d];
+      position.at[d] = place;
+      position.input += place * p.input.strides[2 + d];
+      position.result += at[d] * p.result.strides[2 + d];
+      position.sees_all &=
+          place >= 0 && place + (p.kernel.dims[2 + d] - 1) * p.window.dilations[d] < p.input.dims[2 + d];
+    }
+    next();
+  }
+}
+
+std::size_t ConvGemm::FindWholeRows(const Problem& problem, std::span<const Position> rows, const Chunk& chunk,
+                                    int64_t run, const std::byte* input, RowSegment* segments) const {
+  const TensorView &view = problem.p.input, &kernel = problem.p.kernel;
+  const ConvolutionWindow& window = problem.p.window;
+  const std::byte* lines[kPointerRows];
+  for (std::size_t r = 0; r < std::size(lines); ++r) lines[r] = input + rows[r < rows.size() ? r : 0].input * width_;
+  const int64_t channel_stride = view.strides[1];
+  const bool is_line = run > 1 && chunk.channels == 1;
+  int64_t index[kMostSpatial], rest = chunk.first_tap;
+  for (std::size_t d = window.strides.size(); d-- > 0; rest /= kernel.dims[2 + d]) index[d] = rest % kernel.dims[2 + d];
+  const int64_t count = chunk.taps / run;
+  for (int64_t t = 0; t < count; ++t) {
+    int64_t moved = chunk.first_channel * channel_stride;
+    for (std::size_t d = 0; d < window.strides.size(); ++d)
+      moved += index[d] * window.dilations[d] * view.strides[2 + d];
+    RowSegment& segment = segments[t];
+    segment.number = t;
+    segment.stride = is_line ? window.dilations.back() * view.strides.back() : chunk.channels == 1 ? 1 : channel_stride;
+    for (std::size_t r = 0; r < std::size(lines); ++r) segment.rows[r] = lines[r] + moved * width_;
+    std::size_t d = window.strides.size() - 1;
+    for (index[d] += run; index[d] == kernel.dims[2 + d] && d > 0; ++index[--d]) index[d] = 0;
+  }
+  return At(count);
 }
 
 // Channels are read where they lie where all rows see the tap, and with zeros in the place of rows that do not where
@@ -175,37 +240,33 @@ void ConvGemm::RunTask(const Problem& problem, int64_t task, const std::byte* in
   std::byte* gathered = take(kChunkDepth * kPointerRows * width_);
   std::byte* zeros = take(kChunkDepth * width_);
   std::memset(zeros, 0, static_cast<std::size_t>(kChunkDepth * width_));
-  for (int64_t r = 0; r < count; ++r) {
-    Position& position = rows[r];
-    int64_t rest = first_row + r;
-    position.input = p.input.offset + group * problem.channels * p.input.strides[1];
-    position.result = p.result.offset + group * problem.outputs * p.result.strides[1];
-    int64_t image = 0;
-    if (problem.images_first) {
-      image = rest % p.result.dims[0];
-      rest /= p.result.dims[0];
-    }
-    for (std::size_t d = p.window.strides.size(); d-- > 0; rest /= p.result.dims[2 + d]) {
-      const int64_t o = rest % p.result.dims[2 + d];
-      position.at[d] = o * p.window.strides[d] - p.window.padding_low[d];
-      position.input += position.at[d] * p.input.strides[2 + d];
-      position.result += o * p.result.strides[2 + d];
-    }
-    if (!problem.images_first) image = rest;
-    position.input += image * p.input.strides[0];
-    position.result += image * p.result.strides[0];
-  }
+  FindPositions(problem, group, first_row, {rows, At(count)});
   for (int64_t r = 0; r < count; r += kPointerRows) {
     const int64_t now = std::min(kPointerRows, count - r);
+    const std::span<const Position> group_rows(rows + r, At(now));
+    const bool sees_all = std::ranges::all_of(group_rows, &Position::sees_all);
+    // Positions one after the other in the result are summed there.
+    std::byte* to = sums;
+    int64_t to_stride = stride;
+    const int64_t apart = now > 1 ? rows[r + 1].result - rows[r].result : 0;
+    const bool is_even = std::ranges::adjacent_find(group_rows, [&](const Position& a, const Position& b) {
+                           return b.result - a.result != apart;
+                         }) == group_rows.end();
+    const bool writes_there = problem.writes_there && is_even;
+    if (writes_there) to = result + rows[r].result * width_, to_stride = apart;
     const std::byte* kernel = scratch + problem.packed_kernel + group * KernelBytes(problem);
     ForEachChunk(problem, [&](const Chunk& chunk) {
-      const std::size_t found = FindRows(problem, {rows + r, At(now)}, chunk, input, segments, gathered, zeros);
+      const bool is_run = chunk.taps % problem.run_taps == 0 && chunk.first_tap % problem.run_taps == 0;
+      const int64_t run = sees_all && is_run ? problem.run_taps : 1;
+      const std::size_t found = sees_all ? FindWholeRows(problem, group_rows, chunk, run, input, segments)
+                                         : FindRows(problem, group_rows, chunk, input, segments, gathered, zeros);
       ForEachColumns(problem, [&](int64_t column, int64_t columns, int64_t vectors) {
-        tile_.run({segments, found}, chunk.channels, kernel, vectors, now, columns, sums + column * width_, stride,
-                  chunk.first_tap + chunk.first_channel > 0);
+        tile_.run({segments, found}, run * chunk.channels, kernel, vectors, now, columns, to + column * width_,
+                  to_stride, chunk.first_tap + chunk.first_channel > 0);
         kernel += chunk.taps * chunk.channels * vectors * tile_.lanes * width_;
       });
     });
+    if (writes_there) continue;
     for (int64_t k = 0; k < now;) {
       // Positions one after the other in the result.
       int64_t run = 1;

@@ -30,6 +30,8 @@ class ConvGemm {
     int64_t taps = 1, positions = 1;    // of the window; of the result in all images
     int64_t row_tasks = 1;
     bool images_first = false;  // positions that follow each other are those of the images, not of a row
+    int64_t run_taps = 1;       // of the innermost dimension, whose channels are one line of the input
+    bool writes_there = false;  // output channels lie side by side in the result
     int64_t packed_kernel = 0;  // bytes from the beginning of the scratch; one group's after the other
     int64_t first_pack = 0, first_task = 0;
   };
@@ -37,6 +39,7 @@ class ConvGemm {
   // A position of the result: where its window begins in the input, and where it lies in the result.
   struct Position {
     int64_t input = 0, result = 0;
+    bool sees_all = true;  // no tap lies outside
     int64_t at[kMostSpatial] = {};
   };
   // Some taps with all channels, or some channels of one tap: what is summed before it is added to what was there.
@@ -52,9 +55,13 @@ class ConvGemm {
   template <class F>
   void ForEachColumns(const Problem& problem, F&& f) const;
   void PackKernel(const Problem& problem, int64_t group, const std::byte* kernel, std::byte* to) const;
+  void FindPositions(const Problem& problem, int64_t group, int64_t first, std::span<Position> positions) const;
   // The segments of a chunk, one a tap that some row sees; how many there are.
   std::size_t FindRows(const Problem& problem, std::span<const Position> rows, const Chunk& chunk,
                        const std::byte* input, RowSegment* segments, std::byte* gathered, const std::byte* zeros) const;
+  // The same where all rows see all taps, of which `run` at a time are one segment.
+  std::size_t FindWholeRows(const Problem& problem, std::span<const Position> rows, const Chunk& chunk, int64_t run,
+                            const std::byte* input, RowSegment* segments) const;
   void RunTask(const Problem& problem, int64_t task, const std::byte* input, std::byte* result,
                const std::byte* scratch, std::byte* memory) const;
 

@@ -39,6 +39,8 @@ constexpr int64_t kNarrowVectors = 2;
 // Rows so few that what the left side lies in, and the right side's rows, are read where they are: to bring both into
 // an order of their own takes as long as the product. The columns of a tile then, in vectors.
 constexpr int64_t kFewGemmRows = 16, kGemmVectors = 3;
+// Matrices so small that they stay in the L1 cache however they are walked.
+constexpr int64_t kSmallGemmBytes = 16384;
 }  // namespace krafla::cpu
 #endif
 
@@ -55,29 +57,32 @@ constexpr int kTileRows = kGemmRows;
 #endif
 
 // lhs: groups of kGemmRows rows, each [depth][kGemmRows]; rhs: groups of kVectors vectors of columns, each
-// [depth][columns]. Both padded with zeros.
-template <class T, int kRows>
+// [depth][columns]. Both padded with zeros. kColumns: the vectors that have columns.
+template <class T, int kRows, int kColumns>
 HWY_INLINE void Tile(const T* HWY_RESTRICT lhs, const T* HWY_RESTRICT rhs, int64_t depth, int64_t rows, int64_t columns,
                      T* HWY_RESTRICT result, int64_t stride, bool add) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
   const std::size_t lanes = hn::Lanes(d);
-  V sum[kRows][kVectors];
+  V sum[kRows][kColumns];
   KRAFLA_UNROLL(8)
   for (int r = 0; r < kRows; ++r) {
     KRAFLA_UNROLL(3)
-    for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(d);
+    for (int v = 0; v < kColumns; ++v) sum[r][v] = hn::Zero(d);
   }
   auto over_depth = [&](auto multiply_add) HWY_ATTR {
     for (int64_t p = 0; p < depth; ++p) {
-      const V b0 = hn::LoadU(d, rhs), b1 = hn::LoadU(d, rhs + lanes), b2 = hn::LoadU(d, rhs + 2 * lanes);
+      V b[3];
+      b[0] = hn::LoadU(d, rhs);
+      if constexpr (kColumns > 1) b[1] = hn::LoadU(d, rhs + lanes);
+      if constexpr (kColumns > 2) b[2] = hn::LoadU(d, rhs + 2 * lanes);
       rhs += kVectors * lanes;
       KRAFLA_UNROLL(8)
       for (int r = 0; r < kRows; ++r) {
         const V a = hn::Set(d, lhs[r]);
-        sum[r][0] = multiply_add(a, b0, sum[r][0]);
-        sum[r][1] = multiply_add(a, b1, sum[r][1]);
-        sum[r][2] = multiply_add(a, b2, sum[r][2]);
+        sum[r][0] = multiply_add(a, b[0], sum[r][0]);
+        if constexpr (kColumns > 1) sum[r][1] = multiply_add(a, b[1], sum[r][1]);
+        if constexpr (kColumns > 2) sum[r][2] = multiply_add(a, b[2], sum[r][2]);
       }
       lhs += kGemmRows;
     }
@@ -88,7 +93,7 @@ HWY_INLINE void Tile(const T* HWY_RESTRICT lhs, const T* HWY_RESTRICT rhs, int64
   KRAFLA_UNROLL(8)
   for (int r = 0; r < kRows; ++r) {
     KRAFLA_UNROLL(3)
-    for (int v = 0; v < kVectors; ++v) {
+    for (int v = 0; v < kColumns; ++v) {
       const int64_t first = v * static_cast<int64_t>(lanes);
       if (r >= rows || first >= columns) continue;  // a break would keep clang from taking the sums apart
       T* to = result + r * stride + first;
@@ -99,24 +104,32 @@ HWY_INLINE void Tile(const T* HWY_RESTRICT lhs, const T* HWY_RESTRICT rhs, int64
   }
 }
 
+template <class T, int kColumns>
+HWY_NOINLINE void RunTilesOf(const T* lhs, const T* rhs, int64_t depth, int64_t rows, int64_t columns, T* result,
+                             int64_t stride, bool add) {
+  for (int64_t i = 0; i < rows; i += kTileRows) {
+    const T* a = lhs + i / kGemmRows * kGemmRows * depth + i % kGemmRows;
+    const int64_t left = rows - i;
+    T* to = result + i * stride;
+    if (kTileRows > 4 && left >= 5) Tile<T, kTileRows, kColumns>(a, rhs, depth, left, columns, to, stride, add);
+    else if (left >= 3) Tile<T, 4, kColumns>(a, rhs, depth, left, columns, to, stride, add);
+    else Tile<T, 2, kColumns>(a, rhs, depth, left, columns, to, stride, add);
+  }
+}
 template <class T>
 void RunTiles(const void* lhs_pointer, const void* rhs_pointer, int64_t depth, int64_t rows, int64_t columns,
               void* result_pointer, int64_t stride, bool add) {
   const hn::ScalableTag<T> d;
-  const int64_t step = kVectors * static_cast<int64_t>(hn::Lanes(d));
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d)), step = kVectors * lanes;
   const T* lhs = static_cast<const T*>(lhs_pointer);
   const T* rhs = static_cast<const T*>(rhs_pointer);
   T* result = static_cast<T*>(result_pointer);
   for (int64_t j = 0; j < columns; j += step) {
     const T* b = rhs + j * depth;
-    for (int64_t i = 0; i < rows; i += kTileRows) {
-      const T* a = lhs + i / kGemmRows * kGemmRows * depth + i % kGemmRows;
-      const int64_t left = rows - i;
-      T* to = result + i * stride + j;
-      if (kTileRows > 4 && left >= 5) Tile<T, kTileRows>(a, b, depth, left, columns - j, to, stride, add);
-      else if (left >= 3) Tile<T, 4>(a, b, depth, left, columns - j, to, stride, add);
-      else Tile<T, 2>(a, b, depth, left, columns - j, to, stride, add);
-    }
+    const int64_t left = columns - j;
+    if (left > 2 * lanes) RunTilesOf<T, 3>(lhs, b, depth, rows, left, result + j, stride, add);
+    else if (left > lanes) RunTilesOf<T, 2>(lhs, b, depth, rows, left, result + j, stride, add);
+    else RunTilesOf<T, 1>(lhs, b, depth, rows, left, result + j, stride, add);
   }
 }
 
@@ -227,7 +240,8 @@ void RunRowsTile(std::span<const RowSegment> segments, int64_t length, const voi
       const int r = static_cast<int>(first);
       if (kRows > 4 && left > 4)
         RowsTile<T, kRows, kColumns, kIsPacked>(segments, r, length, rhs, left, columns, to, stride, add);
-      else RowsTile<T, 4, kColumns, kIsPacked>(segments, r, length, rhs, left, columns, to, stride, add);
+      else if (left > 2) RowsTile<T, 4, kColumns, kIsPacked>(segments, r, length, rhs, left, columns, to, stride, add);
+      else RowsTile<T, 2, kColumns, kIsPacked>(segments, r, length, rhs, left, columns, to, stride, add);
     }
   };
   if (vectors == 3) run(std::integral_constant<int, 3>());
@@ -374,8 +388,10 @@ Gemm::Gemm(const GemmProblem& problem, int threads) : problem_(problem), batches
   const int64_t lanes = FindPointerTile(problem.accumulate_type).lanes, vectors = CeilDiv(problem.n, lanes);
   const bool lie_in_rows =
       reads_rows && problem.lhs_k_stride != 0 && (problem.lhs_k_stride == 1 || problem.lhs_m_stride == 1);
-  reads_columns_ = lie_in_rows && problem.m <= kFewGemmRows && problem.rhs_type == problem.accumulate_type &&
-                   problem.rhs_n_stride == 1 && problem.rhs_k_stride != 0 && problem.n % lanes == 0;
+  const bool is_small = problem.k * std::max(problem.m, problem.n) * width <= kSmallGemmBytes;
+  reads_columns_ = lie_in_rows && (problem.m <= kFewGemmRows || is_small) &&
+                   problem.rhs_type == problem.accumulate_type && problem.rhs_n_stride == 1 &&
+                   problem.rhs_k_stride != 0 && problem.n % lanes == 0;
   reads_rows_ = lie_in_rows && (vectors <= kNarrowVectors || reads_columns_);
   const double flops = 2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n) *
                        static_cast<double>(problem.k) * static_cast<double>(batches_);

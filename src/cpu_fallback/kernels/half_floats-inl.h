@@ -48,6 +48,24 @@ HWY_INLINE hn::Vec<D> NarrowToF16(D dh, hn::Vec<hn::Rebind<float, D>> x) {
   }
 }
 
+// Rounded to the nearest, of two to the even one; a NaN keeps its sign.
+template <class D>
+HWY_INLINE hn::Vec<D> NarrowToBf16(D dn, hn::Vec<hn::Rebind<float, D>> x) {
+  const hn::Rebind<uint32_t, D> du;
+  const hn::RebindToUnsigned<D> d16;
+  const auto bits = hn::BitCast(du, x);
+  const auto half = hn::Add(hn::Set(du, 0x7fff), hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1)));
+  const auto nan = hn::Or(hn::And(bits, hn::Set(du, 0x80000000u)), hn::Set(du, 0x7fc00000u));
+  const auto is_nan = hn::RebindMask(du, hn::IsNaN(x));
+  const auto rounded = hn::ShiftRight<16>(hn::IfThenElse(is_nan, nan, hn::Add(bits, half)));
+  return hn::BitCast(dn, hn::TruncateTo(d16, rounded));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> NarrowFloats(D dn, hn::Vec<hn::Rebind<float, D>> x) {
+  if constexpr (std::is_same_v<hn::TFromD<D>, hwy::float16_t>) return NarrowToF16(dn, x);
+  else return NarrowToBf16(dn, x);
+}
+
 }  // namespace krafla::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

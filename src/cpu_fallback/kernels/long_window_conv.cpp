@@ -187,11 +187,42 @@ constexpr int64_t kMostDots = 32;
 
 int64_t DepthOf(const ConvolutionProblem& p) { return SpatialElements(p.kernel) * p.kernel.dims[1]; }
 
-bool IsAlongDepth(const ConvolutionProblem& p, int64_t lanes) {
+// Whether vectors along the innermost taps are the better ones, if those lie side by side.
+bool IsLongLast(const ConvolutionProblem& p, int64_t lanes) {
   const int64_t rows = p.input.dims[0], columns = p.kernel.dims[0];
-  return p.input.strides.back() * p.window.dilations.back() == 1 && p.kernel.strides.back() == 1 &&
-         p.kernel.dims.back() >= 4 * lanes && rows * columns <= kMostDots && DepthOf(p) >= kGreatDepth &&
-         (rows < kLeastRows || 2 * columns < lanes);
+  return p.window.dilations.back() == 1 && p.kernel.dims.back() >= 4 * lanes && rows * columns <= kMostDots &&
+         DepthOf(p) >= kGreatDepth && (rows < kLeastRows || 2 * columns < lanes);
+}
+bool LiesAlongDepth(const TensorView& view) { return view.strides.back() == 1; }
+bool IsAlongDepth(const ConvolutionProblem& p, int64_t lanes) {
+  return IsLongLast(p, lanes) && LiesAlongDepth(p.input) && LiesAlongDepth(p.kernel);
+}
+
+// Whether there are rows and columns enough for vectors of columns.
+bool HasManySums(const ConvolutionProblem& p, int64_t lanes) {
+  return DepthOf(p) >= kLeastDepth && (p.input.dims[0] >= kLeastRows || LongWindowConv::AreFewSums(p)) &&
+         2 * p.kernel.dims[0] >= lanes;
+}
+
+// The same convolution, of whose spatial dimensions the one with the most taps is the last.
+ConvolutionProblem WithLongestLast(ConvolutionProblem p) {
+  std::size_t longest = p.kernel.dims.size() - 1;
+  for (std::size_t d = longest; d-- > 2;)
+    if (p.window.dilations[d - 2] == 1 && p.kernel.dims[d] > p.kernel.dims[longest]) longest = d;
+  for (TensorView* view : {&p.input, &p.kernel, &p.result}) {
+    std::swap(view->dims[longest], view->dims.back());
+    std::swap(view->strides[longest], view->strides.back());
+  }
+  ConvolutionWindow& w = p.window;
+  for (Dims* of : {&w.strides, &w.dilations, &w.padding_low, &w.padding_high})
+    std::swap((*of)[longest - 2], of->back());
+  return p;
+}
+
+// As a LongWindowConv takes its dimensions: in the order that they have, or where nothing else fits with the longest
+// last, along which both operands lie or are copied.
+ConvolutionProblem InOrder(const ConvolutionProblem& p, int64_t lanes) {
+  return IsAlongDepth(p, lanes) || HasManySums(p, lanes) ? p : WithLongestLast(p);
 }
 
 }  // namespace
@@ -210,9 +241,9 @@ bool LongWindowConv::Takes(std::span<const ConvolutionProblem> problems, Element
   const int64_t taps = SpatialElements(p.kernel), positions = SpatialElements(p.result);
   // Of fewer rows or columns, packing them is little work and registers would be empty.
   if (taps <= positions) return false;
-  if (IsAlongDepth(p, loops.lanes)) return true;
-  return DepthOf(p) >= kLeastDepth && (p.input.dims[0] >= kLeastRows || AreFewSums(p)) &&
-         2 * p.kernel.dims[0] >= loops.lanes;
+  if (HasManySums(p, loops.lanes) || IsAlongDepth(p, loops.lanes)) return true;
+  // Copies are worth it where vectors of columns would be less than half full.
+  return 2 * p.kernel.dims[0] < loops.lanes && IsLongLast(InOrder(p, loops.lanes), loops.lanes);
 }
 
 void LongWindowConv::Place(Operand& operand, int64_t padded, int64_t& size) const {
@@ -230,18 +261,34 @@ void LongWindowConv::Place(Operand& operand, int64_t padded, int64_t& size) cons
   size += RoundUp(step * width_, 64);
 }
 
+void LongWindowConv::PlaceAlongDepth(Operand& operand, int64_t& size) const {
+  TensorView& view = operand.view;
+  if (LiesAlongDepth(view)) return;
+  operand.source = view;
+  operand.copy = size;
+  view.offset = 0;
+  view.strides = RowMajorStrides(view.dims);
+  // Rows that lie a power of two apart would share a few lines of the cache.
+  constexpr int64_t kLine = 64;
+  view.strides[0] = RoundUp(view.strides[0] * width_, 2 * kLine) / width_ + kLine / width_;
+  size += RoundUp(view.dims[0] * view.strides[0] * width_, kLine);
+}
+
 LongWindowConv::LongWindowConv(const ConvolutionProblem& problem, ElementType type, int threads)
     : width_(StorageBytes(type)),
       loops_(HWY_DYNAMIC_DISPATCH(FindDepthLoops)(type)),
-      is_along_depth_(IsAlongDepth(problem, loops_.lanes)),
-      p_(problem),
-      input_{problem.input},
-      kernel_{problem.kernel},
+      p_(InOrder(problem, loops_.lanes)),
+      is_along_depth_(IsAlongDepth(p_, loops_.lanes) || !HasManySums(p_, loops_.lanes)),
+      input_{p_.input},
+      kernel_{p_.kernel},
       rows_(problem.input.dims[0]),
       columns_(RoundUp(problem.kernel.dims[0], loops_.lanes)),
       positions_(SpatialElements(problem.result)) {
   int64_t size = 0;
-  if (!is_along_depth_) {
+  if (is_along_depth_) {
+    PlaceAlongDepth(input_, size);
+    PlaceAlongDepth(kernel_, size);
+  } else {
     Place(input_, rows_, size);
     Place(kernel_, columns_, size);
   }
@@ -265,7 +312,8 @@ const std::byte* LongWindowConv::Prepare(const Operand& operand, const std::byte
   std::byte* const to = scratch + operand.copy;
   const std::size_t last = source.dims.size() - 1;
   const int64_t lines = SpatialElements(source) * source.dims[1] / std::max<int64_t>(source.dims[last], 1);
-  const int64_t padding = view.strides[last] - source.dims[0];
+  // Behind the first dimension, where that is the innermost one of the copy.
+  const int64_t padding = view.strides[0] == 1 ? view.strides[last] - source.dims[0] : 0;
   pool.ParallelParts(
       lines, static_cast<double>(lines * source.dims[last] * source.dims[0]), [&](int64_t begin, int64_t end, int) {
         for (int64_t line = begin; line < end && !IsInterrupted(); ++line) {
@@ -275,7 +323,7 @@ const std::byte* LongWindowConv::Prepare(const Operand& operand, const std::byte
             out += rest % source.dims[d] * view.strides[d];
           }
           MoveTile(width_, from + at * width_, {source.strides[last], source.strides[0]}, to + out * width_,
-                   {view.strides[last], 1}, source.dims[last], source.dims[0]);
+                   {view.strides[last], view.strides[0]}, source.dims[last], source.dims[0]);
           if (padding == 0) continue;
           for (int64_t i = 0; i < source.dims[last]; ++i)
             std::memset(to + (out + i * view.strides[last] + source.dims[0]) * width_, 0, At(padding * width_));

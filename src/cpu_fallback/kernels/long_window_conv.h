@@ -2,7 +2,8 @@
 // Convolutions whose window has more elements than their result has positions, as the gradients of kernels have: a
 // product of matrices for each position, whose depth is what the window sees. Rows are the images, columns the output
 // channels; both lie side by side in memory, or in a copy, so that nothing is gathered. Of few of them vectors go along
-// the depth, where that lies in memory one behind the other.
+// the depth, where that lies in memory one behind the other, or in copies of which it does: along the dimension of the
+// window that has the most elements.
 #pragma once
 
 #include <cstddef>
@@ -52,7 +53,8 @@ class LongWindowConv {
            std::byte* scratch) const;
 
  private:
-  // An operand whose first dimension lies side by side, in whole vectors where it is the columns.
+  // An operand whose first dimension lies side by side, in whole vectors where it is the columns; where vectors go
+  // along the depth it is the last dimension that does.
   struct Operand {
     TensorView view;
     int64_t copy = -1;       // in the scratch; -1: it is read where it lies
@@ -60,6 +62,7 @@ class LongWindowConv {
   };
   // `padded`: how many elements its first dimension has in a copy.
   void Place(Operand& operand, int64_t padded, int64_t& size) const;
+  void PlaceAlongDepth(Operand& operand, int64_t& size) const;
   const std::byte* Prepare(const Operand& operand, const std::byte* from, ThreadPool& pool, std::byte* scratch) const;
   // The runs [begin, end) of the features and outer taps that position `at` sees.
   std::size_t FindRuns(const Dims& at, int64_t begin, int64_t end, const std::byte* input, const std::byte* kernel,
@@ -69,8 +72,8 @@ class LongWindowConv {
 
   int width_;
   DepthLoops loops_;
-  bool is_along_depth_ = false;
   ConvolutionProblem p_;
+  bool is_along_depth_ = false;
   Operand input_, kernel_;
   int64_t rows_ = 1, columns_ = 1, positions_ = 1;  // columns: whole vectors
   int64_t runs_ = 1, chunk_runs_ = 1;

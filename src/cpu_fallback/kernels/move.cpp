@@ -320,7 +320,7 @@ void PutTileMasked(int width, const std::byte* from, std::byte* to, TileStrides 
                    int64_t rows, int64_t columns) {
   HWY_DYNAMIC_DISPATCH(FindMoves)(width)->put_masked(from, to, to_strides, mask, rows, columns);
 }
-double TimeOfTranspose(int64_t width, int64_t rows, int64_t columns) {
+double TimeOfTranspose(int64_t width, int64_t rows, int64_t columns, bool is_dense) {
   const int64_t side = width == 8 ? 4 : 16 / width;
   // What is left over takes a whole block.
   const auto with_rest = [](int64_t count, int64_t block) {
@@ -331,6 +331,9 @@ double TimeOfTranspose(int64_t width, int64_t rows, int64_t columns) {
   };
   constexpr double kTimes[] = {0.06, 0.08, 0.1};  // of vectors of 64, 32 and 16 bytes
   if (rows < side && columns >= 4 * side) return in_blocks(kTimes[0], side, 4 * side);
+  if (is_dense && columns >= 2 && columns <= 4 && rows >= 64) return 0.03 * static_cast<double>(width);
+  if (is_dense && width == 1 && columns > 4 && 2 * columns <= side && rows >= 5 * side)
+    return in_blocks(kTimes[0], 4 * side, side / 2);
   if (columns > 2 && columns <= side && rows >= 5 * side) return in_blocks(kTimes[0], 4 * side, side);
   for (int i : {0, 1, 2})
     if (rows >= side && columns >= side * (4 >> i)) return in_blocks(kTimes[i], side, side * (4 >> i));

@@ -21,8 +21,8 @@ struct TransposedRows {
 // to[rows.of[r] + c] = from[column_places[c] + r].
 void TransposeColumns(int width, const std::byte* from, const int64_t* column_places, std::byte* to,
                       const TransposedRows& places, int64_t rows, int64_t columns);
-// Nanoseconds an element, roughly.
-double TimeOfTranspose(int64_t width, int64_t rows, int64_t columns);
+// Nanoseconds an element, roughly. is_dense: rows of the result lie one behind the other.
+double TimeOfTranspose(int64_t width, int64_t rows, int64_t columns, bool is_dense);
 // As MoveTile into a dense array, where mask[r * columns + c] is not 0; elsewhere zero, and `from` is not read.
 void MoveTileMasked(int width, const std::byte* from, TileStrides from_strides, std::byte* to, const uint8_t* mask,
                     int64_t rows, int64_t columns);

@@ -42,7 +42,6 @@ HWY_INLINE hn::Vec<D> LoadSummand(D d, const From* from, std::size_t count) {
   const hn::Rebind<From, D> narrow;
   const auto x = count == hn::Lanes(d) ? hn::LoadU(narrow, from) : hn::LoadN(narrow, from, count);
   if constexpr (std::is_same_v<From, hn::TFromD<D>>) return x;
-  else if constexpr (std::is_integral_v<From>) return hn::PromoteTo(d, x);
   else return WidenFloats(d, x);
 }
 
@@ -71,7 +70,8 @@ template <class T, class From>
 void AddRowsFrom(const RowSum& s) {
   if (s.columns <= 4) AddRowsBy<T, From, 4>(s);
   else if (s.columns <= 8) AddRowsBy<T, From, 8>(s);
-  else AddRowsBy<T, From, 16>(s);
+  else if (sizeof(T) > 2 || s.columns <= 16) AddRowsBy<T, From, 16>(s);
+  else AddRowsBy<T, From, 64 / sizeof(T)>(s);
 }
 
 RowSumFn FindAddRows(ElementType storage) {
@@ -82,10 +82,9 @@ RowSumFn FindAddRows(ElementType storage) {
   if (storage == kBF16) return &AddRowsFrom<float, hwy::bfloat16_t>;
   if (storage == kS32 || storage == kU32) return &AddRowsFrom<int32_t, int32_t>;
   if (storage == kS64 || storage == kU64) return &AddRowsFrom<int64_t, int64_t>;
-  if (storage == kS8) return &AddRowsFrom<int32_t, int8_t>;
-  if (storage == kU8) return &AddRowsFrom<int32_t, uint8_t>;
-  if (storage == kS16) return &AddRowsFrom<int32_t, int16_t>;
-  if (storage == kU16) return &AddRowsFrom<int32_t, uint16_t>;
+  // The low bits of a sum are those of the sum of low bits.
+  if (storage == kS8 || storage == kU8) return &AddRowsFrom<uint8_t, uint8_t>;
+  if (storage == kS16 || storage == kU16) return &AddRowsFrom<uint16_t, uint16_t>;
   return nullptr;
 }
 

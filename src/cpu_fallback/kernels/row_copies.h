@@ -20,7 +20,7 @@ void CopyShortRows(int width, std::size_t bytes, int64_t n, const std::byte* fro
                    RowPlaces to_places);
 
 // One row for each of the terms, added in their order to `start`, or to the first of them where there is no start. The
-// sums lie one behind the other, in the compute type of what is added.
+// sums lie one behind the other: of narrow floats as f32, of all else in the type of what is added.
 struct RowTerm {
   const std::byte* from = nullptr;
   RowPlaces places;

@@ -204,6 +204,36 @@ void IndexedReplaceLoop(std::byte* out_bytes, const ScatterIndices& at, const st
                 [&, stride = w.stride](std::size_t place, int64_t i) HWY_ATTR { out[place] = from[i * stride]; });
 }
 
+// A row of narrow floats, which are computed in f32, by ever smaller vectors as DoEnd has them.
+template <Opcode kOp, std::size_t kLanes, class N>
+HWY_INLINE void CombineHalves(N* to, const N* from, int64_t left) {
+  const hn::CappedTag<float, kLanes> d;
+  const hn::Rebind<N, decltype(d)> dn;
+  for (; left >= static_cast<int64_t>(kLanes); to += kLanes, from += kLanes, left -= kLanes) {
+    const auto x = WidenFloats(d, hn::LoadU(dn, to)), y = WidenFloats(d, hn::LoadU(dn, from));
+    hn::StoreU(NarrowFloats(dn, CombineVectors<kOp>(d, x, y)), dn, to);
+  }
+  if constexpr (kLanes > 1) CombineHalves<kOp, kLanes / 2>(to, from, left);
+}
+template <Opcode kOp, class N>
+void HalvesLoop(std::byte* out_bytes, const int64_t* starts, const std::byte* updates, const ScatterWindows& w) {
+  auto* out = reinterpret_cast<N*>(out_bytes);
+  const auto* from = reinterpret_cast<const N*>(updates);
+  for (int64_t i = 0; i < w.count; ++i) {
+    if (w.prefetches) Prefetch(out, starts, i, w.count, w.run);
+    if (starts[i] == kOutside) continue;
+    if (w.run == 1) CombineHalves<kOp, 1>(out + starts[i], from + i * w.stride, 1);
+    else CombineHalves<kOp, HWY_MAX_LANES_D(hn::ScalableTag<float>)>(out + starts[i], from + i * w.stride, w.run);
+  }
+}
+template <class N>
+ScatterElementsFn FindHalves(Opcode op) {
+  if (op == Opcode::kAdd) return &HalvesLoop<Opcode::kAdd, N>;
+  if (op == Opcode::kMultiply) return &HalvesLoop<Opcode::kMultiply, N>;
+  if (op == Opcode::kMaximum) return &HalvesLoop<Opcode::kMaximum, N>;
+  if (op == Opcode::kMinimum) return &HalvesLoop<Opcode::kMinimum, N>;
+  return nullptr;
+}
 template <Opcode kOp, class S>
 void ScatterLoop(std::byte* out_bytes, const int64_t* starts, const std::byte* updates, const ScatterWindows& w) {
   using Stored = typename S::Stored;
@@ -222,44 +252,8 @@ void ScatterLoop(std::byte* out_bytes, const int64_t* starts, const std::byte* u
   if constexpr (std::is_same_v<Stored, typename S::Computed>) {
     RowsOfAnyLength<CombineRows<kOp>>(out, starts, from, w);
   } else {
-    for (int64_t i = 0; i < w.count; ++i) {
-      if (w.prefetches) Prefetch(out, starts, i, w.count, w.run);
-      if (starts[i] == kOutside) continue;
-      Stored* to = out + starts[i];
-      const Stored* row = from + i * w.stride;
-      KRAFLA_VECTOR_LOOP
-      for (int64_t k = 0; k < w.run; ++k) combine(to[k], row[k]);
-    }
+    HalvesLoop<kOp, hwy::bfloat16_t>(out_bytes, starts, updates, w);
   }
-}
-// A row of f16, which is computed in f32, by ever smaller vectors as DoEnd has them.
-template <Opcode kOp, std::size_t kLanes>
-HWY_INLINE void CombineHalves(hwy::float16_t* to, const hwy::float16_t* from, int64_t left) {
-  const hn::CappedTag<float, kLanes> d;
-  const hn::Rebind<hwy::float16_t, decltype(d)> dh;
-  for (; left >= static_cast<int64_t>(kLanes); to += kLanes, from += kLanes, left -= kLanes) {
-    const auto x = WidenFloats(d, hn::LoadU(dh, to)), y = WidenFloats(d, hn::LoadU(dh, from));
-    hn::StoreU(NarrowToF16(dh, CombineVectors<kOp>(d, x, y)), dh, to);
-  }
-  if constexpr (kLanes > 1) CombineHalves<kOp, kLanes / 2>(to, from, left);
-}
-template <Opcode kOp>
-void HalvesLoop(std::byte* out_bytes, const int64_t* starts, const std::byte* updates, const ScatterWindows& w) {
-  auto* out = reinterpret_cast<hwy::float16_t*>(out_bytes);
-  const auto* from = reinterpret_cast<const hwy::float16_t*>(updates);
-  for (int64_t i = 0; i < w.count; ++i) {
-    if (w.prefetches) Prefetch(out, starts, i, w.count, w.run);
-    if (starts[i] == kOutside) continue;
-    if (w.run == 1) CombineHalves<kOp, 1>(out + starts[i], from + i * w.stride, 1);
-    else CombineHalves<kOp, HWY_MAX_LANES_D(hn::ScalableTag<float>)>(out + starts[i], from + i * w.stride, w.run);
-  }
-}
-ScatterElementsFn FindHalves(Opcode op) {
-  if (op == Opcode::kAdd) return &HalvesLoop<Opcode::kAdd>;
-  if (op == Opcode::kMultiply) return &HalvesLoop<Opcode::kMultiply>;
-  if (op == Opcode::kMaximum) return &HalvesLoop<Opcode::kMaximum>;
-  if (op == Opcode::kMinimum) return &HalvesLoop<Opcode::kMinimum>;
-  return nullptr;
 }
 template <class T>
 void ReplaceLoop(std::byte* out_bytes, const int64_t* starts, const std::byte* updates, const ScatterWindows& w) {
@@ -350,7 +344,7 @@ ScatterLoops FindElements(Opcode op, ElementType storage) {
   if (storage == ElementType::kS32 || storage == ElementType::kU32) return FindOfInteger<uint32_t>(op, is_signed);
   if (storage == ElementType::kS64 || storage == ElementType::kU64) return FindOfInteger<uint64_t>(op, is_signed);
   if (storage == ElementType::kBF16) return FindOfFloat<Bfloat>(op);
-  if (storage == ElementType::kF16) return {FindHalves(op), nullptr};
+  if (storage == ElementType::kF16) return {FindHalves<hwy::float16_t>(op), nullptr};
   if (storage == ElementType::kF32) return FindOfFloat<Plain<float>>(op);
 #if HWY_HAVE_FLOAT64
   if (storage == ElementType::kF64) return FindOfFloat<Plain<double>>(op);

@@ -171,6 +171,48 @@ HWY_INLINE void TransposeFewColumns(Columns from, Rows to, int64_t rows, int64_t
   }
 }
 
+// At most half as many columns as a block has, of rows that lie one behind the other: a block has two rows then, from
+// which what is no column is taken out.
+template <class T, std::size_t kSide, std::size_t kBlocks, class Columns, class Rows>
+HWY_INLINE void TransposeFewestColumns(Columns from, Rows to, int64_t rows, int64_t columns) {
+  constexpr std::size_t kHalf = kSide / 2;
+  const hn::FixedTag<T, kSide * kBlocks> d;
+  const hn::FixedTag<T, kSide> of_block;
+  const hn::Repartition<uint8_t, decltype(d)> d8;
+  using V = hn::Vec<decltype(d)>;
+  constexpr auto kWidth = static_cast<int64_t>(kSide * kBlocks), kRows = static_cast<int64_t>(kSide);
+  alignas(16) uint8_t pattern[16] = {};
+  const auto row_bytes = static_cast<std::size_t>(columns) * sizeof(T);
+  for (std::size_t i = 0; i < 2 * row_bytes; ++i)
+    pattern[i] = static_cast<uint8_t>(i < row_bytes ? i : i - row_bytes + 8);
+  const auto dense = hn::LoadDup128(d8, pattern);
+  // Rows that no block may write.
+  const int64_t last = (kRows - 1) / columns;
+  ForSteps(rows - last, kWidth, [&](int64_t r) HWY_ATTR {
+    V lines[kHalf];
+    KRAFLA_UNROLL(16)
+    for (std::size_t i = 0; i < kHalf; ++i)
+      lines[i] = hn::LoadU(d, from(std::min(static_cast<int64_t>(i), columns - 1)) + r);
+    TransposeSquares<kHalf>(d, lines);
+    KRAFLA_UNROLL(16)
+    for (std::size_t i = 0; i < kHalf; ++i)
+      lines[i] = hn::BitCast(d, hn::TableLookupBytes(hn::BitCast(d8, lines[i]), dense));
+    const auto store = [&]<std::size_t kBlock>() HWY_ATTR {
+      const int64_t row = r + static_cast<int64_t>(kBlock) * kRows;
+      KRAFLA_UNROLL(16)
+      for (std::size_t i = 0; i < kHalf; ++i)
+        hn::StoreU(hn::ExtractBlock<kBlock>(lines[i]), of_block, to(row + static_cast<int64_t>(2 * i)));
+    };
+    store.template operator()<0>();
+    if constexpr (kBlocks > 1) store.template operator()<1>();
+    if constexpr (kBlocks > 2) store.template operator()<2>(), store.template operator()<3>();
+  });
+  for (int64_t i = 0; i < last; ++i) {
+    const int64_t r = rows - last + i;
+    for (int64_t c = 0; c < columns; ++c) to(r)[c] = from(c)[r];
+  }
+}
+
 #if HWY_MAX_BYTES >= 32
 // Squares of four by four elements of 8 bytes, four of them at a time so that whole cache lines are read and written.
 template <class Columns, class Rows>
@@ -205,7 +247,15 @@ HWY_INLINE bool TransposeByBlocks(Columns from, Rows to, int64_t rows, int64_t c
     TransposeFewRows<T, kSide, kBlocks>(from, to, rows, columns);
     return true;
   }
-  // Two are what native code lays between each other; rows are left for as many blocks.
+  // Rows are left for as many blocks.
+  if constexpr (sizeof(T) == 1) {
+    if (columns > 4 && 2 * columns <= kRows && columns == to.Step() &&
+        rows >= kRows * (static_cast<int64_t>(kBlocks) + 1)) {
+      TransposeFewestColumns<T, kSide, kBlocks>(from, to, rows, columns);
+      return true;
+    }
+  }
+  // Two are what native code lays between each other.
   if (columns > 2 && columns <= kRows && (columns == to.Step() || columns == kRows) &&
       rows >= kRows * (static_cast<int64_t>(kBlocks) + 1)) {
     TransposeFewColumns<T, kSide, kBlocks>(from, to, rows, columns);
@@ -229,9 +279,37 @@ HWY_INLINE bool TransposeByBlocks(Columns from, Rows to, int64_t rows, int64_t c
   return false;
 }
 
+// Two to four arrays laid between each other, the coordinates of points or the channels of pixels: as many columns that
+// are dense in `to`. Returns how many rows are done.
+template <class T, int kColumns, class Columns>
+int64_t Interleave(Columns from, T* to, int64_t rows) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t r = 0;
+  for (; r + lanes <= rows; r += lanes) {
+    const auto load = [&](int64_t c) HWY_ATTR { return hn::LoadU(d, from(c) + r); };
+    const auto a = load(0), b = load(1);
+    if constexpr (kColumns == 2) hn::StoreInterleaved2(a, b, d, to + 2 * r);
+    else if constexpr (kColumns == 3) hn::StoreInterleaved3(a, b, load(2), d, to + 3 * r);
+    else hn::StoreInterleaved4(a, b, load(2), load(3), d, to + 4 * r);
+  }
+  return r;
+}
+template <class T, class Columns>
+int64_t InterleaveColumns(Columns from, T* to, int64_t rows, int64_t columns) {
+  if (columns == 2) return Interleave<T, 2>(from, to, rows);
+  if (columns == 3) return Interleave<T, 3>(from, to, rows);
+  return Interleave<T, 4>(from, to, rows);
+}
+
 // to(r)[c] = from(c)[r].
 template <class T, class Columns, class Rows>
 HWY_INLINE void TransposeColumns(Columns from, Rows to, int64_t rows, int64_t columns) {
+  if (columns >= 2 && columns <= 4 && columns == to.Step()) {
+    for (int64_t r = InterleaveColumns<T>(from, to(0), rows, columns); r < rows; ++r)
+      for (int64_t c = 0; c < columns; ++c) to(r)[c] = from(c)[r];
+    return;
+  }
   if constexpr (sizeof(T) <= 4) {
     if (TransposeByBlocks<T>(from, to, rows, columns)) return;
   } else if constexpr (HWY_MAX_BYTES >= 32) {
@@ -241,22 +319,8 @@ HWY_INLINE void TransposeColumns(Columns from, Rows to, int64_t rows, int64_t co
     for (int64_t c = 0; c < columns; ++c) to(r)[c] = from(c)[r];
 }
 
-// Three or four arrays laid between each other, the coordinates of points or the channels of pixels, and taken apart:
-// as TransposeTile of kColumns columns that are dense in `to`, and of kRows rows that are dense in `from`. Return how
-// many of the other side's elements are done.
-template <class T, int kColumns>
-int64_t Interleave(const T* from, int64_t from_column, T* to, int64_t rows) {
-  const hn::ScalableTag<T> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t r = 0;
-  for (; r + lanes <= rows; r += lanes) {
-    const auto a = hn::LoadU(d, from + r), b = hn::LoadU(d, from + from_column + r),
-               c = hn::LoadU(d, from + 2 * from_column + r);
-    if constexpr (kColumns == 3) hn::StoreInterleaved3(a, b, c, d, to + 3 * r);
-    else hn::StoreInterleaved4(a, b, c, hn::LoadU(d, from + 3 * from_column + r), d, to + 4 * r);
-  }
-  return r;
-}
+// Three or four arrays taken apart: as TransposeTile of kRows rows that are dense in `from`. Returns how many columns
+// are done.
 template <class T, int kRows>
 int64_t Deinterleave(const T* from, T* to, int64_t to_row, int64_t columns) {
   const hn::ScalableTag<T> d;
@@ -277,13 +341,6 @@ int64_t Deinterleave(const T* from, T* to, int64_t to_row, int64_t columns) {
 // from is dense along rows (row stride 1), to along columns: to[r * to_row + c] = from[r + c * from_column].
 template <class T>
 void TransposeTile(const T* from, int64_t from_column, T* to, int64_t to_row, int64_t rows, int64_t columns) {
-  if (columns == to_row && (columns == 3 || columns == 4)) {
-    int64_t r =
-        columns == 3 ? Interleave<T, 3>(from, from_column, to, rows) : Interleave<T, 4>(from, from_column, to, rows);
-    for (; r < rows; ++r)
-      for (int64_t c = 0; c < columns; ++c) to[r * to_row + c] = from[r + c * from_column];
-    return;
-  }
   if (rows == from_column && (rows == 3 || rows == 4)) {
     int64_t c =
         rows == 3 ? Deinterleave<T, 3>(from, to, to_row, columns) : Deinterleave<T, 4>(from, to, to_row, columns);

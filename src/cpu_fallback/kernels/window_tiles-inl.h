@@ -62,12 +62,31 @@ HWY_INLINE void FoldEveryNth(D d, const T* const* arrays, int64_t count, int64_t
   }
 }
 
+// Elements further apart, put side by side first: of most operations a vector takes as long as one number.
+template <class F, class T>
+HWY_INLINE void FoldByLines(const T* const* arrays, int64_t count, int64_t offset, int64_t stride, std::size_t n,
+                            T* HWY_RESTRICT to) {
+  constexpr std::size_t kLine = 256;
+  HWY_ALIGN T line[kLine];
+  const T* const lines[] = {line};
+  for (std::size_t c = 0; c < n; c += kLine) {
+    const std::size_t now = n - c < kLine ? n - c : kLine;
+    for (int64_t k = 0; k < count; ++k) {
+      const T* at = arrays[k] + offset + stride * static_cast<int64_t>(c);
+      for (std::size_t i = 0; i < now; ++i, at += stride) line[i] = *at;
+      FoldDense<F>(lines, 1, 0, now, to + c);
+    }
+  }
+}
+
 template <class T, class F>
 HWY_INLINE void FoldStrided(const T* const* arrays, int64_t count, int64_t offset, int64_t stride, std::size_t n,
                             T* HWY_RESTRICT to) {
   const hn::ScalableTag<T> d;
   const std::size_t lanes = hn::Lanes(d);
+  constexpr std::size_t kFewColumns = 8;
   std::size_t c = 0;
+  if ((stride > 4 || stride < 0) && n >= kFewColumns) return FoldByLines<F>(arrays, count, offset, stride, n, to);
   if (stride >= 2 && stride <= 4) {
     FoldEveryNth<F>(d, arrays, count, offset, stride, n, to, c);
     // What is left of a row in shorter vectors, where there are any.
