@@ -147,7 +147,7 @@ bool ModulePlanner::AddBounded(const Scope& scope, RowGroup& group, const GroupB
     const int64_t block = std::min(rows_of.blocks.part, part.extent);
     std::optional<BlockKernels> kernels = TakeBlocks(WithColumns(checked, *columns, part.columns), rows_of.digits,
                                                      rows_of.blocks.digit, part.begin, part.extent, block);
-    if (!kernels) return false;
+    if (!kernels || !IsAligned(group, checked, *kernels, widths_of(part))) return false;
     made.push_back(std::move(*kernels));
   }
   // Sums begin with zeros.
@@ -166,7 +166,11 @@ bool ModulePlanner::AddBounded(const Scope& scope, RowGroup& group, const GroupB
     out.steps.push_back(std::move(step));
   };
   int64_t at = rows;
-  for (const CheckedArray& array : columns->checked) launch(SizeCheck(array, at++, count), {array.slice, checks});
+  for (const CheckedValues& values : columns->checked) {
+    std::vector<Slice> slices = values.slices;
+    slices.push_back(checks);
+    launch(SizeCheck(values, at++, count), std::move(slices));
+  }
   launch(AllTrue(count), {checks, holds});
   for (Step& step : whole.steps) ForEachLaunchOf(step, [](auto& again) { again.instruction_count = 0; });
   ConditionalStep otherwise;
