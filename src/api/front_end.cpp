@@ -185,8 +185,12 @@ static Result<> SetRows(const DeviceProfile& profile, plan::PlanOptions& options
   plan::RowGroupOptions& out = options.row_groups;
   out.block_bytes = tuning.rows.block_bytes;
   out.most_blocks = tuning.rows.most_blocks;
-  // A branch that the host chooses would make it wait for the device.
-  out.bounded_parts = 0;
+  // A branch that the host chooses makes it wait for the device, which is little where the device is the host itself.
+  if (!profile.is_cpu) out.bounded_parts = 0;
+  // Products of 512 terms and reductions of more than 64 elements a lane are sums of chains
+  // (spirv_codegen/kernels/wide_sum.h).
+  out.sums_in_runs = false;
+  out.short_sum = std::max<int64_t>(512, int64_t{64} * profile.limits.subgroup_size);
   // Of the buffers of a kernel (spirv_codegen/emit.h), and of descriptors.
   out.alignment = 16;
   if (!profile.features.buffer_device_address)

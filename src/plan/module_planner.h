@@ -205,7 +205,9 @@ class ModulePlanner {
                                            std::size_t step, StepList& out);
   // Adds the group to `out`, with the steps that run before it; false, and nothing done, where it is no gain.
   bool MakeRowGroup(const Scope& scope, RowGroup& group, StepList& steps, StepList& out);
-  bool IsAligned(const RowGroup& group, std::span<const RowChainMember> launches, const BlockKernels& part) const;
+  // `widths`: of arrays of which rows have fewer elements than the chain says, by allocation.
+  bool IsAligned(const RowGroup& group, std::span<const RowChainMember> launches, const BlockKernels& part,
+                 const std::map<int, int64_t>& widths) const;
   void PlaceSums(const Scope& scope, const RowGroup& group, RowSumMembers& sums, StepList& out);
   void FinishSumsOf(const RowGroup& group, const RowSumMembers& sums, StepList& out);
   // By allocation; -1: of the block's place in the grid.

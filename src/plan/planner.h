@@ -30,6 +30,11 @@ struct RowGroupOptions {
   // number of columns of its own; 0: all rows have all. And the operations that this must save.
   int64_t bounded_parts = 16;
   double least_bound_flops = 50e6;
+  // By which numbers of columns sums keep their order: whether products sum in runs, whose lengths depend on how many
+  // terms there are (plan/rows/group_bounds.cpp), or else where there is one order for all sums of more terms than
+  // this.
+  bool sums_in_runs = true;
+  int64_t short_sum = 0;
   // What blocks of a binding lie apart is a multiple of so many bytes.
   int64_t alignment = 1;
   // Blocks of a group, at the most: where they would be more, they are larger.

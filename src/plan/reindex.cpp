@@ -87,24 +87,44 @@ ElementProgram Flattened(const ElementProgram& program) {
   return Rewritten(program, std::move(space), std::move(rules));
 }
 
+namespace {
+
+NodeId Moved(NodeId id, const std::vector<NodeId>& to) {
+  return id == kNoNode ? kNoNode : to[static_cast<std::size_t>(id)];
+}
+
+// What nodes have become is among the rewriter's rules.
+void CopyNodesBy(const ElementProgram& program, IndexRewriter& rewriter, ProgramBuilder& builder) {
+  std::vector<NodeId>& to = rewriter.rules().nodes;
+  to.assign(program.nodes.size(), kNoNode);
+  for (std::size_t i = 0; i < program.nodes.size(); ++i) {
+    Node n = program.nodes[i];
+    for (NodeId& o : n.operands) o = Moved(o, to);
+    n.mask = Moved(n.mask, to);
+    if (n.op == NodeOp::kLoad || n.op == NodeOp::kIndex) n.index = rewriter.Expr(n.index);
+    if (n.op == NodeOp::kParam) n.depends = rewriter.Depends(n.depends);
+    to[i] = builder.Again(n);
+  }
+}
+
+}  // namespace
+
+std::vector<NodeId> CopyNodes(const ElementProgram& program, std::span<const int64_t> dims,
+                              std::span<const DimImage> images, ProgramBuilder& builder) {
+  IndexRewriter rewriter(program.space, builder.space(), RulesOf(images, dims, builder.space()));
+  CopyNodesBy(program, rewriter, builder);
+  return rewriter.rules().nodes;
+}
+
 ElementProgram Specialize(const ElementProgram& program, std::span<const int64_t> dims,
                           std::span<const DimImage> images) {
   ProgramBuilder builder(dims);
   for (const ProgramBuffer& b : program.buffers) builder.AddBuffer(b.storage, b.element_count, b.written);
   IndexRewriter rewriter(program.space, builder.space(), RulesOf(images, dims, builder.space()));
-  std::vector<NodeId>& to = rewriter.rules().nodes;
-  to.assign(program.nodes.size(), kNoNode);
-  const auto moved = [&](NodeId& id) { id = id == kNoNode ? kNoNode : to[static_cast<std::size_t>(id)]; };
-  for (std::size_t i = 0; i < program.nodes.size(); ++i) {
-    Node n = program.nodes[i];
-    for (NodeId& o : n.operands) moved(o);
-    moved(n.mask);
-    if (n.op == NodeOp::kLoad || n.op == NodeOp::kIndex) n.index = rewriter.Expr(n.index);
-    if (n.op == NodeOp::kParam) n.depends = rewriter.Depends(n.depends);
-    to[i] = builder.Again(n);
-  }
+  CopyNodesBy(program, rewriter, builder);
+  const std::vector<NodeId>& to = rewriter.rules().nodes;
   for (Store s : program.stores) {
-    moved(s.node), moved(s.mask);
+    s.node = Moved(s.node, to), s.mask = Moved(s.mask, to);
     s.index = rewriter.Expr(s.index);
     if (s.mask == kNoNode || builder.node(s.mask).op != NodeOp::kConstant) {
       builder.AddStore(s);

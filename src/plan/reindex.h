@@ -28,6 +28,10 @@ ElementProgram Reindex(const ElementProgram& program, std::span<const int64_t> d
 ElementProgram Specialize(const ElementProgram& program, std::span<const int64_t> dims,
                           std::span<const DimImage> images);
 
+// Makes the program's nodes in a builder over `dims`, which has buffers of the same numbers: what each has become.
+std::vector<NodeId> CopyNodes(const ElementProgram& program, std::span<const int64_t> dims,
+                              std::span<const DimImage> images, ProgramBuilder& builder);
+
 // The program over one dimension, the row-major number of a point. Nodes keep their numbers.
 ElementProgram Flattened(const ElementProgram& program);
 

@@ -1,51 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Row groups: chains of kernels that run block of rows by block of rows give the bits of the same kernels one by one.
-#include <gtest/gtest.h>
-
-#include <bit>
-#include <cstring>
-#include <functional>
 #include <limits>
-#include <random>
 
-#include "cpu_fallback/executor/cpu_plan.h"
-#include "cpu_fallback/native/native_code.h"
-#include "hlo_io/hlo_text/hlo_text.h"
-#include "numerics/formats.h"
-#include "passes/pipeline.h"
-#include "plan/plan_log.h"
-#include "plan/planner.h"
+#include "row_group_runs.h"
 
 namespace krafla {
 namespace {
-
-constexpr std::string_view kRegions = R"(
-max { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }
-add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
-)";
-
-// The softmax of the rows of `in`, an f32 array of dimensions `dims` with rows of the last one, as `out`.
-std::string Softmax(std::string_view in, std::string_view out, const std::vector<int64_t>& dims) {
-  std::string all, rows, kept;
-  for (std::size_t d = 0; d < dims.size(); ++d) {
-    all += Format("{}{}", d > 0 ? "," : "", dims[d]);
-    if (d + 1 == dims.size()) break;
-    rows += Format("{}{}", d > 0 ? "," : "", dims[d]);
-    kept += Format("{}{}", d > 0 ? "," : "", d);
-  }
-  return Format(R"(
-  {0}_low = f32[] constant(-inf)
-  {0}_zero = f32[] constant(0)
-  {0}_m = f32[{3}] reduce({1}, {0}_low), dimensions={{{5}}}, to_apply=max
-  {0}_mb = f32[{2}] broadcast({0}_m), dimensions={{{4}}}
-  {0}_d = f32[{2}] subtract({1}, {0}_mb)
-  {0}_e = f32[{2}] exponential({0}_d)
-  {0}_s = f32[{3}] reduce({0}_e, {0}_zero), dimensions={{{5}}}, to_apply=add
-  {0}_sb = f32[{2}] broadcast({0}_s), dimensions={{{4}}}
-  {0} = f32[{2}] divide({0}_e, {0}_sb)
-)",
-                out, in, all, rows, kept, dims.size() - 1);
-}
 
 // Queries q[t,kv,group,hd] over keys and values [s,kv,hd]; `scores` makes x of w, both f32[kv,group,t,s].
 std::string Attention(int64_t t, int64_t s, int64_t kv, int64_t group, int64_t hd, std::string_view type,
@@ -66,103 +26,6 @@ ENTRY main {{
   ROOT r = {5}[{0},{2},{3},{4}] transpose(o), dimensions={{2,0,1,3}}
 }})",
                 t, s, kv, group, hd, type, more_parameters, scores, kRegions, Softmax("x", "p", {kv, group, t, s}));
-}
-
-// A scale and a mask that compares the row with the column.
-std::string Masked(int64_t t, int64_t s, int64_t kv, int64_t group, std::string_view direction, std::string_view low) {
-  return Format(R"(
-  scale = f32[] constant(0.25)
-  scales = f32[{2},{3},{0},{1}] broadcast(scale), dimensions={{}}
-  scaled = f32[{2},{3},{0},{1}] multiply(w, scales)
-  row = s32[{0},{1}] iota(), iota_dimension=0
-  column = s32[{0},{1}] iota(), iota_dimension=1
-  keep = pred[{0},{1}] compare(row, column), direction={4}
-  keeps = pred[{2},{3},{0},{1}] broadcast(keep), dimensions={{2,3}}
-  low = f32[] constant({5})
-  lows = f32[{2},{3},{0},{1}] broadcast(low), dimensions={{}}
-  x = f32[{2},{3},{0},{1}] select(keeps, scaled, lows)
-)",
-                t, s, kv, group, direction, low);
-}
-
-// The same, of the last `width` columns up to that of the row.
-std::string Windowed(int64_t t, int64_t s, int64_t kv, int64_t group, int64_t width) {
-  std::string out = Masked(t, s, kv, group, "GE", "-2.3819763e+38");
-  const std::string keep = Format("keep = pred[{0},{1}] compare(row, column), direction=GE", t, s);
-  out.replace(out.find(keep), keep.size(),
-              Format(R"(past = pred[{0},{1}] compare(row, column), direction=GE
-  width = s32[] constant({2})
-  widths = s32[{0},{1}] broadcast(width), dimensions={{}}
-  least = s32[{0},{1}] subtract(row, widths)
-  near = pred[{0},{1}] compare(column, least), direction=GT
-  keep = pred[{0},{1}] and(past, near))",
-                     t, s, width));
-  return out;
-}
-
-plan::RowGroupOptions SmallBlocks(int64_t block_bytes) {
-  return {
-      .enabled = true, .least_saved = 1, .block_bytes = block_bytes, .few_rows = 8, .many_rows = 8, .bounded_parts = 0};
-}
-
-Result<std::unique_ptr<CpuPlan>> CompileRows(std::string_view text, const plan::RowGroupOptions& options, int threads,
-                                             plan::PlanLog* log = nullptr) {
-  KRAFLA_ASSIGN(std::unique_ptr<Module> module, ParseHloText(text));
-  KRAFLA_TRY(Verify(*module));
-  KRAFLA_TRY(RunPipeline(*module));
-  KRAFLA_ASSIGN(VerifiedModule verified, VerifiedModule::Make(std::move(module)));
-  plan::PlanOptions plan_options;
-  plan_options.row_groups = options;
-  plan_options.fusion.log = log;
-  plan_options.fusion.computed_operands = true;
-  KRAFLA_ASSIGN(plan::ProgramPlan plan, plan::PlanProgram(std::move(verified), plan_options));
-  // Without AVX-512 oneDNN sums in an order that depends on how many rows go together.
-  const bool own_products = !cpu::native::HasAvx512Code();
-  return CpuPlan::Create(std::move(plan), {.threads = threads, .own_products = own_products});
-}
-
-// Numbers from -2 to 2, of every type.
-std::vector<std::vector<std::byte>> NumbersFor(const plan::ProgramPlan& plan) {
-  std::mt19937 random(7);
-  std::vector<std::vector<std::byte>> out;
-  for (const Shape& shape : plan.arguments) {
-    const auto width = static_cast<std::size_t>(StorageBytes(shape.element_type()));
-    std::vector<std::byte> bytes(static_cast<std::size_t>(shape.byte_size()));
-    for (std::size_t at = 0; at < bytes.size(); at += width) {
-      const float number = static_cast<float>(random() % 4096) / 1024 - 2;
-      uint32_t bits = shape.element_type() == ElementType::kPred ? random() % 2 : random() % 5;
-      if (shape.element_type() == ElementType::kF32) bits = std::bit_cast<uint32_t>(number);
-      if (shape.element_type() == ElementType::kF16) bits = FloatToF16(number);
-      if (shape.element_type() == ElementType::kBF16) bits = std::bit_cast<uint32_t>(number) >> 16;
-      std::memcpy(bytes.data() + at, &bits, width);
-    }
-    out.push_back(std::move(bytes));
-  }
-  return out;
-}
-
-std::vector<std::vector<std::byte>> RunRows(
-    CpuPlan& executable, const std::function<void(std::vector<std::vector<std::byte>>&)>& change = {}) {
-  auto arguments = NumbersFor(executable.plan());
-  if (change) change(arguments);
-  std::vector<const std::byte*> given;
-  for (const auto& a : arguments) given.push_back(a.data());
-  std::vector<std::vector<std::byte>> out;
-  for (const Shape& r : executable.plan().results) out.emplace_back(static_cast<std::size_t>(r.byte_size()));
-  std::vector<std::byte*> to;
-  for (auto& r : out) to.push_back(r.data());
-  const Result<> status = executable.Run(given, to);
-  EXPECT_TRUE(status) << status.error().ToString();
-  return out;
-}
-
-int GroupsOf(const plan::StepList& list) {
-  int groups = 0;
-  for (const plan::Step& step : list.steps) {
-    groups += std::holds_alternative<plan::RowGroupStep>(step);
-    if (const auto* loop = std::get_if<plan::WhileStep>(&step)) groups += GroupsOf(*loop->body);
-  }
-  return groups;
 }
 
 // Compares blocks of several sizes, on one thread and on three, with the kernels one by one. `groups`: that there are
@@ -325,18 +188,6 @@ ENTRY main {{
                  1);
 }
 
-plan::RowGroupOptions Bounded(int64_t block_bytes) {
-  plan::RowGroupOptions out = SmallBlocks(block_bytes);
-  out.bounded_parts = 8;
-  out.least_bound_flops = 1;
-  return out;
-}
-
-bool IsBounded(const plan::ProgramPlan& plan) {
-  return std::ranges::any_of(
-      plan.steps.steps, [](const plan::Step& step) { return std::holds_alternative<plan::ConditionalStep>(step); });
-}
-
 // With bounds and without; `change` is called on the arguments before the runs.
 void ExpectSameBounded(std::string_view text,
                        const std::function<void(std::vector<std::vector<std::byte>>&)>& change = {}) {
@@ -456,136 +307,6 @@ ENTRY main {{
   EXPECT_EQ(log.row_groups[0].why_not_next, plan::Ungrouped::kRows);
   ASSERT_NE(log.row_groups[0].next, nullptr);
   EXPECT_EQ(log.row_groups[0].next->opcode(), Opcode::kReduce);
-}
-
-// The gradients of attention, as jax.vjp has them: q[t,kv,group,hd], do of the same dimensions, k and v[s,kv,hd].
-std::string Gradients(int64_t t, int64_t s, int64_t kv, int64_t group, int64_t hd, std::string_view type,
-                      int64_t width = 0) {
-  return Format(R"(HloModule gradients
-{6}
-ENTRY main {{
-  q = {5}[{2},{3},{0},{4}] parameter(0)
-  k = {5}[{2},{1},{4}] parameter(1)
-  v = {5}[{2},{1},{4}] parameter(2)
-  g = {5}[{2},{3},{0},{4}] parameter(3)
-  w = f32[{2},{3},{0},{1}] dot(q, k), lhs_batch_dims={{0}}, lhs_contracting_dims={{3}}, rhs_batch_dims={{0}}, rhs_contracting_dims={{2}}
-  {7}
-  {8}
-  pc = {5}[{2},{3},{0},{1}] convert(p)
-  o = {5}[{2},{3},{0},{4}] dot(pc, v), lhs_batch_dims={{0}}, lhs_contracting_dims={{3}}, rhs_batch_dims={{0}}, rhs_contracting_dims={{1}}
-  dp = f32[{2},{3},{0},{1}] dot(g, v), lhs_batch_dims={{0}}, lhs_contracting_dims={{3}}, rhs_batch_dims={{0}}, rhs_contracting_dims={{2}}
-  pdp = f32[{2},{3},{0},{1}] multiply(p, dp)
-  none = f32[] constant(0)
-  sum = f32[{2},{3},{0}] reduce(pdp, none), dimensions={{3}}, to_apply=add
-  sums = f32[{2},{3},{0},{1}] broadcast(sum), dimensions={{0,1,2}}
-  less = f32[{2},{3},{0},{1}] subtract(dp, sums)
-  ds = f32[{2},{3},{0},{1}] multiply(p, less)
-  dsc = {5}[{2},{3},{0},{1}] convert(ds)
-  dq = {5}[{2},{3},{0},{4}] dot(dsc, k), lhs_batch_dims={{0}}, lhs_contracting_dims={{3}}, rhs_batch_dims={{0}}, rhs_contracting_dims={{1}}
-  dk = {5}[{2},{1},{4}] dot(dsc, q), lhs_batch_dims={{0}}, lhs_contracting_dims={{1,2}}, rhs_batch_dims={{0}}, rhs_contracting_dims={{1,2}}
-  dv = {5}[{2},{1},{4}] dot(pc, g), lhs_batch_dims={{0}}, lhs_contracting_dims={{1,2}}, rhs_batch_dims={{0}}, rhs_contracting_dims={{1,2}}
-  ROOT r = ({5}[{2},{3},{0},{4}], {5}[{2},{3},{0},{4}], {5}[{2},{1},{4}], {5}[{2},{1},{4}]) tuple(o, dq, dk, dv)
-}})",
-                t, s, kv, group, hd, type, kRegions,
-                width > 0 ? Windowed(t, s, kv, group, width) : Masked(t, s, kv, group, "GE", "-1e30"),
-                Softmax("x", "p", {kv, group, t, s}));
-}
-
-std::vector<float> Floats(const std::vector<std::byte>& bytes, ElementType type) {
-  std::vector<float> out(bytes.size() / static_cast<std::size_t>(StorageBytes(type)));
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    uint16_t half = 0;
-    if (type == ElementType::kF32) std::memcpy(&out[i], bytes.data() + 4 * i, 4);
-    else std::memcpy(&half, bytes.data() + 2 * i, 2), out[i] = BF16ToFloat(half);
-  }
-  return out;
-}
-
-// All of it is one group: what sums over rows adds block after block to what lies in memory. The bits are those of any
-// number of threads; sums have another order than that of one product, within a sum's bound.
-void ExpectGradients(const std::string& text, ElementType type, double bound) {
-  auto whole = CompileRows(text, {}, 1);
-  ASSERT_TRUE(whole) << whole.error().ToString();
-  const auto expected = RunRows(**whole);
-  for (const int64_t block_bytes : {1, 6000, 30000}) {
-    std::vector<std::vector<std::byte>> first;
-    for (const int threads : {1, 2, 5}) {
-      auto grouped = CompileRows(text, SmallBlocks(block_bytes), threads);
-      ASSERT_TRUE(grouped) << grouped.error().ToString();
-      const plan::ProgramPlan& plan = (*grouped)->plan();
-      EXPECT_GE(GroupsOf(plan.steps), 1) << plan::ToString(plan);
-      EXPECT_LT(plan.arena_size, (*whole)->plan().arena_size / 2) << plan::ToString(plan);
-      const auto got = RunRows(**grouped);
-      if (first.empty()) first = got;
-      EXPECT_EQ(got, first) << threads << " threads";
-    }
-    ASSERT_EQ(first.size(), expected.size());
-    for (std::size_t r = 0; r < first.size(); ++r) {
-      const std::vector<float> a = Floats(first[r], type), b = Floats(expected[r], type);
-      double most = 0, scale = 0;
-      for (std::size_t i = 0; i < a.size(); ++i)
-        most = std::max<double>(most, std::abs(a[i] - b[i])), scale = std::max<double>(scale, std::abs(b[i]));
-      EXPECT_LE(most, bound * scale) << "result " << r << ", blocks of " << block_bytes;
-    }
-  }
-}
-
-TEST(RowGroupTest, Gradients) {
-  ExpectGradients(Gradients(96, 112, 2, 3, 16, "f32"), ElementType::kF32, 1e-6);
-  ExpectGradients(Gradients(128, 96, 3, 1, 16, "bf16"), ElementType::kBF16, 0.01);
-}
-
-// Rows that fall into no equal blocks, and one head alone, whose blocks fall into runs that are summed apart.
-TEST(RowGroupTest, GradientsOfOneHead) {
-  ExpectGradients(Gradients(101, 128, 1, 1, 8, "f32"), ElementType::kF32, 1e-6);
-  ExpectGradients(Gradients(512, 128, 1, 1, 8, "f32"), ElementType::kF32, 1e-6);
-}
-
-using Change = std::function<void(std::vector<std::vector<std::byte>>&)>;
-
-// Gradients with bounds and without have the same bits, whatever the arguments are; sums go on in the same order.
-void ExpectBoundedGradients(const std::string& text, const Change& change = {}) {
-  for (const int64_t block_bytes : {1, 40000})
-    for (const int threads : {1, 3}) {
-      auto grouped = CompileRows(text, SmallBlocks(block_bytes), 2),
-           bounded = CompileRows(text, Bounded(block_bytes), threads);
-      ASSERT_TRUE(grouped) << grouped.error().ToString();
-      ASSERT_TRUE(bounded) << bounded.error().ToString();
-      EXPECT_TRUE(IsBounded((*bounded)->plan())) << plan::ToString((*bounded)->plan());
-      EXPECT_EQ(RunRows(**bounded, change), RunRows(**grouped, change)) << "blocks of " << block_bytes;
-    }
-}
-
-TEST(RowGroupTest, MaskedColumnsOfGradientsAreLeftOut) {
-  for (std::string_view type : {"f32", "bf16"}) {
-    ExpectBoundedGradients(Gradients(256, 256, 2, 4, 16, type));
-    ExpectBoundedGradients(Gradients(192, 320, 8, 1, 16, type));
-  }
-  // Windows, which hide columns on both sides.
-  for (std::string_view type : {"f32", "bf16"}) {
-    ExpectBoundedGradients(Gradients(320, 320, 8, 1, 16, type, 70));
-    ExpectBoundedGradients(Gradients(256, 256, 2, 4, 16, type, 33));
-    if (type == "f32") ExpectBoundedGradients(Gradients(2048, 2048, 8, 1, 4, type, 500));
-  }
-}
-
-// What is hidden shows where it is not finite, or makes something that is not: an element of each argument, of the last
-// row, key and value, and products that are infinite though nothing else is.
-TEST(RowGroupTest, BoundsOfGradientsThatDoNotHold) {
-  constexpr int kRows = 256, kHead = 16;
-  const std::string text = Gradients(kRows, kRows, 2, 4, kHead, "f32");
-  const auto set = [](std::vector<std::byte>& argument, int row, float value) {
-    std::memcpy(argument.data() + 4 * (row * kHead + 3), &value, 4);
-  };
-  for (const float bad :
-       {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(), 3e38f, -3e38f})
-    for (std::size_t argument = 0; argument < 4; ++argument)
-      for (const int row : {0, kRows - 1})
-        ExpectBoundedGradients(text, [&](auto& arguments) { set(arguments[argument], row, bad); });
-  ExpectBoundedGradients(text, [&](auto& arguments) {
-    set(arguments[2], kRows - 1, 1e30f);
-    set(arguments[3], 5, 1e30f);
-  });
 }
 
 }  // namespace

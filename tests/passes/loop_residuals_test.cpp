@@ -152,6 +152,41 @@ TEST(ResidualRecomputer, OthersAreKept) {
             1u);
 }
 
+// Arrays whose elements are made of those of others: each layer's are made of the mask, which every turn is given.
+TEST(ResidualRecomputer, ElementsOfOthersAreMadeAgain) {
+  constexpr int64_t kRows = 2048;
+  const auto bytes = [](std::string_view e, int64_t rows) {
+    auto module = RunOn(Layers(rows, Format(R"(k = f32[{0},8] add(x, x)
+  one1 = f32[] constant(1)
+  ones = f32[{0},{0}] broadcast(one1), dimensions={{}}
+  a = f32[{0},{0}] select(mask, ones, nones)
+  b = f32[{0},{0}] exponential(a)
+  c = f32[{0},{0}] multiply(b, a)
+  {1})",
+                                            rows, e)),
+                        {"residual_recomputer", "while_simplifier", "dce", "while_simplifier", "dce"});
+    return module ? StateBytes(*Loops(*module).back()) : 0;
+  };
+  constexpr int64_t kStored = 3 * 4 * kRows * kRows;
+  EXPECT_LT(bytes("e = f32[2048,2048] tanh(c)", kRows), kStored / 2);
+  // Too much arithmetic, sums, and what is made of a value that is not stored.
+  EXPECT_GT(bytes(R"(d = f32[2048,2048] cosine(c)
+  e = f32[2048,2048] tanh(d))",
+                  kRows),
+            kStored);
+  EXPECT_GT(bytes(R"(d = f32[2048] reduce(c, none), dimensions={1}, to_apply=add
+  e = f32[2048,2048] broadcast(d), dimensions={0})",
+                  kRows),
+            kStored);
+  EXPECT_GT(bytes(R"(d = f32[2048] reduce(x, none), dimensions={1}, to_apply=add
+  f = f32[2048,2048] broadcast(d), dimensions={0}
+  e = f32[2048,2048] multiply(f, c))",
+                  kRows),
+            kStored);
+  // Small arrays.
+  EXPECT_GT(bytes("e = f32[256,256] tanh(c)", 256), 3 * 4 * 256 * 256);
+}
+
 TEST(IndexState, LoopsMakeMasksThemselves) {
   auto module = RunOn(Layers(4096, Scores(4096)), {"index_state", "while_simplifier", "while_invariant_motion", "dce"});
   ASSERT_NE(module, nullptr);

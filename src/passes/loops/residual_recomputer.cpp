@@ -9,6 +9,9 @@
 //
 // All that is read of the products' values is made again or nothing: what is reduced of them, the largest score and the
 // sum of a row, must fit them. The bits are those that were stored.
+//
+// So are large arrays whose elements are made of elements of other stored arrays in a few steps, as what a gelu stores
+// beside its operand: each by itself. The loop that reads them reads less memory for it.
 #include <algorithm>
 #include <map>
 #include <unordered_map>
@@ -22,6 +25,9 @@
 namespace krafla {
 namespace {
 
+// Of smaller rows the memory is little, and a turn is bound by its launches.
+constexpr int64_t kLeastElementsMadeAgain = int64_t{1} << 20;
+
 // A loop's body, of which some values are put into rows.
 class Producer {
  public:
@@ -32,6 +38,7 @@ class Producer {
 
   bool IsSaved(std::size_t n) const { return rows_.contains(n); }
   Instruction* Row(std::size_t n) const { return rows_.at(n); }
+  int64_t RowBytes(std::size_t n) const { return rows_.at(n)->shape().byte_size(); }
   const Loop& loop() const { return loop_; }
 
   // Finds what is made of large products; false: of none, or nothing is reduced.
@@ -53,14 +60,27 @@ class Producer {
     }
     return is_reduced;
   }
+  // Finds rows that are made of others element by element; false: there are none.
+  Result<bool> FindElements() {
+    if (std::ranges::none_of(rows_, [](const auto& row) { return IsLargeRow(*row.second); })) return false;
+    KRAFLA_TRY(loop_.body().SortTopologically());
+    // What is made of other rows comes after them, so that these stay.
+    for (const auto& i : loop_.body().instructions())
+      if (saved_.contains(i.get()) && IsLargeRow(*i) && IsMadeOfRows(*i)) {
+        values_.insert(i.get());
+        available_.insert(i.get());
+      }
+    return !values_.empty();
+  }
   bool IsValue(const Instruction& i) const { return values_.contains(&i); }
   bool IsAvailable(const Instruction& i) const { return available_.contains(&i); }
 
   // What nothing is made of anew: rows of other arrays, and what every turn is given.
-  bool IsLeaf(const Instruction& i) const {
-    if (const std::optional<std::size_t> n = Loop::ElementOf(i))
-      return loop_.IsInvariant(*n) && loop_.Initial(*n) != nullptr;
-    return SavedAt(i).has_value();
+  bool IsLeaf(const Instruction& i) const { return GivenAt(i).has_value() || SavedAt(i).has_value(); }
+  // The state element that every turn is given as it was before the loop.
+  std::optional<std::size_t> GivenAt(const Instruction& i) const {
+    const std::optional<std::size_t> n = Loop::ElementOf(i);
+    return n && loop_.IsInvariant(*n) && loop_.Initial(*n) != nullptr ? n : std::nullopt;
   }
   // The array that the value is put into, unless it is made of a large product.
   std::optional<std::size_t> SavedAt(const Instruction& i) const {
@@ -69,6 +89,42 @@ class Producer {
   }
 
  private:
+  static bool IsLargeRow(const Instruction& row) { return row.shape().byte_size() >= kLeastElementsMadeAgain; }
+  // Whether few elementwise instructions make the value of rows that stay, two of its size at the most.
+  bool IsMadeOfRows(const Instruction& value) const {
+    constexpr std::size_t kMostInstructions = 32;
+    constexpr int kMostCostly = 2;
+    std::unordered_set<const Instruction*> seen{&value};
+    std::vector<const Instruction*> open{&value};
+    int costly = 0;
+    int64_t bytes = 0;
+    while (!open.empty()) {
+      const Instruction& i = *open.back();
+      open.pop_back();
+      if (&i != &value && IsLeaf(i)) {
+        bytes += i.shape().byte_size();
+        continue;
+      }
+      const bool is_moved = IsOneOf(i.opcode(), {Opcode::kBroadcast, Opcode::kReshape});
+      const bool is_number = i.opcode() == Opcode::kConstant && i.shape().element_count() == 1;
+      if (!is_number && (!IsStatic(i) || !i.shape().IsArray() || !i.control_predecessors().empty())) return false;
+      if (!is_number && !is_moved && !IsElementwise(i.opcode())) return false;
+      const bool is_large = 4 * i.shape().element_count() > value.shape().element_count();
+      if (is_large && IsCostly(i.opcode()) && ++costly > kMostCostly) return false;
+      for (const Instruction* o : i.operands())
+        if (seen.insert(o).second) open.push_back(o);
+      if (seen.size() > kMostInstructions) return false;
+    }
+    return 2 * bytes <= 5 * value.shape().byte_size();
+  }
+  // What takes as long as reading an element or two.
+  static bool IsCostly(Opcode opcode) {
+    return IsElementwise(opcode) &&
+           !IsOneOf(opcode, {Opcode::kAdd, Opcode::kSubtract, Opcode::kMultiply, Opcode::kNegate, Opcode::kAbs,
+                             Opcode::kMaximum, Opcode::kMinimum, Opcode::kCompare, Opcode::kSelect, Opcode::kAnd,
+                             Opcode::kOr, Opcode::kNot, Opcode::kConvert, Opcode::kClamp});
+  }
+
   // What becomes row `turn` of element `n`, without the dimension of the rows; null where it is no such array.
   Instruction* RowOf(std::size_t n, int64_t turns, std::size_t turn) const {
     const Shape& shape = loop_.instruction()->shape().tuple_elements()[n];
@@ -96,27 +152,24 @@ class Consumer {
  public:
   Consumer(const Producer& producer, Loop loop) : producer_(producer), loop_(std::move(loop)) {}
 
-  // The reads of values of products; none where one of them cannot be made again, or all of them are small.
-  std::vector<RowRead> Reads() const {
+  // The reads of values of products; none where one of them cannot be made again, or all of them are small. With
+  // `each`: those of the arrays of which all reads can be; none where these are small.
+  std::vector<RowRead> Reads(bool each) const {
     std::vector<RowRead> out;
     bool is_large = false;
+    int64_t bytes = 0;
     for (std::size_t m = 0; m < loop_.size(); ++m) {
       const std::optional<std::size_t> n = SavedIn(m);
       if (!n || !producer_.IsValue(*producer_.Row(*n))) continue;
       if (!producer_.IsAvailable(*producer_.Row(*n))) return {};
-      is_large = is_large || producer_.Row(*n)->shape().byte_size() >= kLeastRecomputed;
-      for (Instruction* element : loop_.body().parameters()[0]->users()) {
-        if (Loop::ElementOf(*element) != m) continue;
-        for (Instruction* slice : element->users()) {
-          if (slice == loop_.body().root()) continue;
-          if (slice->opcode() != Opcode::kDynamicSlice ||
-              !IsRowAt(*slice, 1, slice->attr<DynamicSliceAttributes>().slice_sizes))
-            return {};
-          out.push_back({slice, *n});
-        }
-      }
+      const std::optional<std::vector<RowRead>> reads = ReadsOf(m, *n);
+      if (!reads && !each) return {};
+      if (!reads || (each && !IsOnlyReader(*n))) continue;
+      is_large = is_large || producer_.RowBytes(*n) >= kLeastRecomputed;
+      bytes += loop_.Initial(m)->shape().byte_size();
+      out.insert(out.end(), reads->begin(), reads->end());
     }
-    return is_large ? out : std::vector<RowRead>();
+    return is_large || (each && bytes >= kLeastRecomputed) ? out : std::vector<RowRead>();
   }
 
   void MakeAgain(std::span<const RowRead> reads, std::vector<Instruction*>& gone) {
@@ -135,6 +188,29 @@ class Consumer {
   }
 
  private:
+  // The reads of element `m`, row by row; nothing where it is read in another way.
+  std::optional<std::vector<RowRead>> ReadsOf(std::size_t m, std::size_t saved) const {
+    std::vector<RowRead> out;
+    for (Instruction* element : loop_.body().parameters()[0]->users()) {
+      if (Loop::ElementOf(*element) != m) continue;
+      for (Instruction* slice : element->users()) {
+        if (slice == loop_.body().root()) continue;
+        if (slice->opcode() != Opcode::kDynamicSlice ||
+            !IsRowAt(*slice, 1, slice->attr<DynamicSliceAttributes>().slice_sizes))
+          return std::nullopt;
+        out.push_back({slice, saved});
+      }
+    }
+    return out;
+  }
+  // Whether nothing but this loop is given what the producer's element has become.
+  bool IsOnlyReader(std::size_t n) const {
+    return std::ranges::all_of(producer_.loop().instruction()->users(), [&](const Instruction* element) {
+      return element->attr<TupleIndexAttributes>().index != static_cast<int64_t>(n) ||
+             std::ranges::all_of(element->users(),
+                                 [&](const Instruction* user) { return user == loop_.instruction()->operand(0); });
+    });
+  }
   // The producer's element that element `m` is, which the body passes on.
   std::optional<std::size_t> SavedIn(std::size_t m) const {
     const Instruction* initial = loop_.Initial(m);
@@ -161,13 +237,13 @@ class Consumer {
   }
   // What lies before the loops of a leaf: all rows, or the value that every turn is given.
   Instruction* GivenFor(const Instruction& leaf) const {
-    if (const std::optional<std::size_t> n = Loop::ElementOf(leaf)) return producer_.loop().Initial(*n);
+    if (const std::optional<std::size_t> n = producer_.GivenAt(leaf)) return producer_.loop().Initial(*n);
     Instruction* producer = producer_.loop().instruction();
     return Rewriter(*producer).Element(producer, static_cast<int64_t>(*producer_.SavedAt(leaf)));
   }
   Instruction* LeafAt(const Instruction& leaf, const Instruction& slice) {
     Instruction* array = arrays_.at(&leaf);
-    if (Loop::ElementOf(leaf)) return array;
+    if (producer_.GivenAt(leaf)) return array;
     Rewriter rewrite(slice);
     Dims sizes = array->shape().dims();
     sizes[0] = 1;
@@ -209,10 +285,8 @@ class Consumer {
   std::unordered_map<const Instruction*, std::unordered_map<const Instruction*, Instruction*>> copies_;
 };
 
-}  // namespace
-
-Result<bool> ResidualRecomputer(Module& module, const PassOptions&) {
-  if (module.CountOf(Opcode::kDynamicUpdateSlice) == 0) return false;
+// `each`: of the arrays that are made of others element by element, and not of products' values.
+Result<bool> RecomputeResiduals(Module& module, bool each) {
   SideEffects effects;
   return RewriteLoops(module, effects, [&](Instruction* i, std::vector<Instruction*>& gone) -> Result<bool> {
     const std::optional<Loop> first = std::ranges::contains(gone, i) ? std::nullopt : Loop::Of(i);
@@ -220,7 +294,7 @@ Result<bool> ResidualRecomputer(Module& module, const PassOptions&) {
     const std::optional<std::size_t> turn = turns ? TurnNumber(*i) : std::nullopt;
     if (!turn) return false;
     Producer producer(*first, *turns, *turn);
-    KRAFLA_ASSIGN(const bool has_values, producer.FindValues());
+    KRAFLA_ASSIGN(const bool has_values, each ? producer.FindElements() : producer.FindValues());
     if (!has_values) return false;
     bool changed = false;
     for (Instruction* next : LoopsOf(*i->parent())) {
@@ -229,7 +303,7 @@ Result<bool> ResidualRecomputer(Module& module, const PassOptions&) {
       if (!loop || !loop->ResultTakenApart() || loop->Initial(0) == nullptr) continue;
       RemoveDead(loop->body(), effects);
       Consumer consumer(producer, *loop);
-      const std::vector<RowRead> reads = consumer.Reads();
+      const std::vector<RowRead> reads = consumer.Reads(each);
       if (reads.empty()) continue;
       consumer.MakeAgain(reads, gone);
       RemoveDead(loop->body(), effects);
@@ -238,6 +312,15 @@ Result<bool> ResidualRecomputer(Module& module, const PassOptions&) {
     }
     return changed;
   });
+}
+
+}  // namespace
+
+Result<bool> ResidualRecomputer(Module& module, const PassOptions&) {
+  if (module.CountOf(Opcode::kDynamicUpdateSlice) == 0) return false;
+  KRAFLA_ASSIGN(const bool products, RecomputeResiduals(module, false));
+  KRAFLA_ASSIGN(const bool elements, RecomputeResiduals(module, true));
+  return products || elements;
 }
 
 }  // namespace krafla

@@ -96,7 +96,7 @@ bool StoresOnly(const ReduceKernel& reduce, int binding) {
 
 std::optional<ScoreMask> MaskOfScores(const KernelPlan& scores, bool added) {
   const auto* dot = std::get_if<DotKernel>(&scores.body);
-  if (dot == nullptr || dot->computes_lhs() || dot->computes_rhs()) return std::nullopt;
+  if (dot == nullptr) return std::nullopt;
   const ElementProgram& epilogue = dot->epilogue;
   if (epilogue.stores.size() != 1 || epilogue.stores[0].mask != kNoNode) return std::nullopt;
   const ElementType kept = epilogue.stores[0].storage;
@@ -122,6 +122,8 @@ std::optional<ScoreMask> AttentionMask(std::span<const RowChain::Member> members
   const auto* second = std::get_if<DotKernel>(&members[at + 2].kernel.body);
   const std::optional<ScoreMask> out = MaskOfScores(members[at].kernel, added);
   if (!out || reduce == nullptr || second == nullptr) return std::nullopt;
+  const auto& first = std::get<DotKernel>(members[at].kernel.body);
+  if (first.computes_lhs() || first.computes_rhs()) return std::nullopt;
   const std::optional<int> scores = OnlyBetween(members, shrunk, at, at + 1);
   // Besides what is multiplied there may be arrays that have an element a row.
   const std::vector<int> behind = ArraysBetween(members, shrunk, at + 1, at + 2);

@@ -3,7 +3,9 @@
 #include <cmath>
 #include <limits>
 
+#include "plan/reindex.h"
 #include "plan/rows/group_columns.h"
+#include "plan/touched.h"
 
 namespace krafla::plan {
 namespace {
@@ -24,46 +26,63 @@ Reduction Conjunction(const std::vector<ProgramBuffer>& buffers) {
   return out;
 }
 
-// One row of elements of binding 0, each a pred that `made` makes, and whether all are true to element `at` of
-// binding 1.
+// One row of elements, of each of which `make` makes a pred, and whether all are true to element `at` of one more
+// binding.
 template <typename Make>
-KernelPlan AllOf(std::string name, const Binding& in, int64_t at, int64_t count, Make&& make) {
+KernelPlan AllOf(std::string name, const std::vector<Binding>& in, const ElementProgram& values, int64_t at,
+                 int64_t count, Make&& make) {
   KernelPlan out;
   out.name = std::move(name);
-  out.bindings = {{in.storage, in.element_count, true, false}, {ElementType::kPred, count, false, true}};
-  const Dims space{1, in.element_count}, row{1};
+  out.bindings = in;
+  out.bindings.push_back({ElementType::kPred, count, false, true});
+  const Dims row{1};
+  Dims space = row;
+  std::vector<DimImage> images;
+  for (int64_t d : values.space.dims()) {
+    images.push_back(DimImage::Of(static_cast<int>(space.size())));
+    space.push_back(d);
+  }
   ProgramBuilder each(space), last(row);
   for (ProgramBuilder* b : {&each, &last})
     for (const Binding& binding : out.bindings) b->AddBuffer(binding.storage, binding.element_count, binding.written);
-  each.AddResult(make(each, each.Load(0, in.storage, each.space().Iter(1))));
-  last.AddStore({1, last.space().Constant(at), last.Param(ElementType::kPred, 0, 1), ElementType::kPred, kNoNode});
+  const std::vector<NodeId> nodes = CopyNodes(values, space, images, each);
+  each.AddResult(make(each, nodes[static_cast<std::size_t>(values.results[0])]));
+  const auto checks = static_cast<int>(in.size());
+  last.AddStore({checks, last.space().Constant(at), last.Param(ElementType::kPred, 0, 1), ElementType::kPred, kNoNode});
   ReduceStage elements, rows;
   elements.program = std::move(each).Finish();
   elements.reductions.push_back(Conjunction(elements.program.buffers));
   rows.scope = ReduceStage::Scope::kRow;
   rows.program = std::move(last).Finish();
-  ReduceKernel body{row, Dims{in.element_count}, {}};
+  ReduceKernel body{row, values.space.dims(), {}};
   body.stages.push_back(std::move(elements));
   body.stages.push_back(std::move(rows));
   out.body = std::move(body);
-  out.bytes = static_cast<double>(in.byte_size());
+  out.bytes = BytesMoved(out);
   return out;
 }
 
 }  // namespace
 
-KernelPlan SizeCheck(const CheckedArray& array, int64_t at, int64_t count) {
-  const ElementType storage = array.binding.storage;
-  return AllOf("all_finite", array.binding, at, count, [&](ProgramBuilder& b, NodeId value) {
-    if (std::isinf(array.most)) return b.Hlo(Opcode::kIsFinite, storage, {value});
-    const NodeId most = b.ConstantFloat(ComputeType(storage), array.most);
-    return b.Compare(ComparisonDirection::kLe, b.Hlo(Opcode::kAbs, storage, {value}), most);
+ElementProgram ElementsOf(const Binding& array) {
+  ProgramBuilder builder(Dims{array.element_count});
+  builder.AddBuffer(array.storage, array.element_count, false);
+  builder.AddResult(builder.Load(0, array.storage, builder.space().Iter(0)));
+  return std::move(builder).Finish();
+}
+
+KernelPlan SizeCheck(const CheckedValues& checked, int64_t at, int64_t count) {
+  const ElementType type = checked.type;
+  return AllOf("all_finite", checked.bindings, checked.values, at, count, [&](ProgramBuilder& b, NodeId value) {
+    if (std::isinf(checked.most)) return b.Hlo(Opcode::kIsFinite, type, {value});
+    const NodeId most = b.ConstantFloat(ComputeType(type), checked.most);
+    return b.Compare(ComparisonDirection::kLe, b.Hlo(Opcode::kAbs, type, {value}), most);
   });
 }
 
 KernelPlan AllTrue(int64_t count) {
-  return AllOf("all_true", {ElementType::kPred, count, true, false}, 0, 1,
-               [](ProgramBuilder&, NodeId value) { return value; });
+  const Binding preds{ElementType::kPred, count, true, false};
+  return AllOf("all_true", {preds}, ElementsOf(preds), 0, 1, [](ProgramBuilder&, NodeId value) { return value; });
 }
 
 std::vector<RowChain::Member> WithChecks(std::span<const RowChain::Member> members, GroupColumns& group, int64_t count,

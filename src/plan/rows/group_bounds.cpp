@@ -2,6 +2,7 @@
 // Row groups of which some rows need only some of their columns (group_columns.h).
 #include <algorithm>
 
+#include "base/checked_math.h"
 #include "plan/module_planner.h"
 #include "plan/rows/group_columns.h"
 #include "plan/rows/row_sums.h"
@@ -19,12 +20,17 @@ struct BoundedPart {
 // The columns that a part of the rows may have. A product of more than 1024 terms sums them in runs, and how long these
 // are depends on how many terms there are. These numbers of columns, and the places where they begin, keep the order of
 // the sums on the CPU, and so the bits (measured with oneDNN 3.7.2, of f32 and, without AMX, of bf16 results); within
-// a run they begin with the first one, or terms would go to other sums.
+// a run they begin with the first one, or terms would go to other sums. The kernels for Vulkan have one order of long
+// sums and another one of short ones.
 class ColumnRanges {
  public:
-  explicit ColumnRanges(int64_t all) : all_(all) {
-    constexpr int64_t kRun = 1024, kHalfRun = 512, kVectors = 64, kLeast = 128;
-    if (all <= kRun) {
+  ColumnRanges(int64_t all, const RowGroupOptions& options) : all_(all) {
+    constexpr int64_t kRun = 1024, kHalfRun = 512, kVectors = 64, kLeast = 128, kMostCounts = 32;
+    if (!options.sums_in_runs) {
+      const int64_t step = RoundUp(CeilDiv(all, kMostCounts), kVectors);
+      for (int64_t columns = RoundUp(kLeast, step); columns < all; columns += step)
+        if (columns > options.short_sum || all <= options.short_sum) counts_.push_back(columns);
+    } else if (all <= kRun) {
       for (int64_t columns = kLeast; columns < all; columns += kVectors) counts_.push_back(columns);
     } else if (all % kRun == 0) {
       step_ = kRun;
@@ -60,10 +66,11 @@ class ColumnRanges {
 
 // The parts of the rows' digit `blocks.digit`.
 std::vector<BoundedPart> BoundedParts(const RowChainMember& scores, const ScoreMask& mask, const Dims& digits,
-                                      const RowBlocks& blocks, int64_t most_parts) {
+                                      const RowBlocks& blocks, const RowGroupOptions& options) {
   const DigitDim rows = DimOfDigit(scores, digits, blocks.digit);
   if (rows.dim < 0) return {};
-  const ColumnRanges ranges(mask.columns);
+  const int64_t most_parts = options.bounded_parts;
+  const ColumnRanges ranges(mask.columns, options);
   const int64_t extent = digits[blocks.digit], in_blocks = extent / blocks.part;
   // As many blocks at a time as make that many parts at the most.
   const int64_t together = std::max<int64_t>(1, in_blocks / (4 * most_parts));
@@ -125,8 +132,8 @@ bool ModulePlanner::AddBounded(const Scope& scope, RowGroup& group, const GroupB
   std::optional<GroupColumns> columns = FindGroupColumns(members, group.chain.values(), group.shrunk);
   if (!columns || !RunsAgain(group)) return false;
   const RowSumParts& rows_of = blocks.parts;
-  const std::vector<BoundedPart> parts = BoundedParts(members[columns->scores], columns->mask, rows_of.digits,
-                                                      rows_of.blocks, options_.row_groups.bounded_parts);
+  const std::vector<BoundedPart> parts =
+      BoundedParts(members[columns->scores], columns->mask, rows_of.digits, rows_of.blocks, options_.row_groups);
   if (SavedFlops(members, *columns, parts) < options_.row_groups.least_bound_flops) return false;
   const int64_t rows = group.chain.rows(), count = rows + std::ssize(columns->checked);
   const int begin = scope.launched.at(group.chain.members().front().step), end = scope.launched.at(group.last);
@@ -147,7 +154,7 @@ bool ModulePlanner::AddBounded(const Scope& scope, RowGroup& group, const GroupB
     const int64_t block = std::min(rows_of.blocks.part, part.extent);
     std::optional<BlockKernels> kernels = TakeBlocks(WithColumns(checked, *columns, part.columns), rows_of.digits,
                                                      rows_of.blocks.digit, part.begin, part.extent, block);
-    if (!kernels) return false;
+    if (!kernels || !IsAligned(group, checked, *kernels, widths_of(part))) return false;
     made.push_back(std::move(*kernels));
   }
   // Sums begin with zeros.
@@ -166,7 +173,11 @@ bool ModulePlanner::AddBounded(const Scope& scope, RowGroup& group, const GroupB
     out.steps.push_back(std::move(step));
   };
   int64_t at = rows;
-  for (const CheckedArray& array : columns->checked) launch(SizeCheck(array, at++, count), {array.slice, checks});
+  for (const CheckedValues& values : columns->checked) {
+    std::vector<Slice> slices = values.slices;
+    slices.push_back(checks);
+    launch(SizeCheck(values, at++, count), std::move(slices));
+  }
   launch(AllTrue(count), {checks, holds});
   for (Step& step : whole.steps) ForEachLaunchOf(step, [](auto& again) { again.instruction_count = 0; });
   ConditionalStep otherwise;

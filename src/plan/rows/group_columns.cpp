@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "plan/reindex.h"
 #include "plan/rows/column_values.h"
 #include "plan/rows/free_programs.h"
 
@@ -95,16 +96,18 @@ class ColumnsFinder {
     return std::nullopt;
   }
   std::optional<ColumnRole> RoleOfDot(std::size_t m, const DotKernel& dot, int touched) const {
-    if (dot.computes_lhs() || dot.computes_rhs()) return std::nullopt;
+    // What it computes where it reads it is not made of the arrays.
+    if (dot.computes_lhs() && !OwnColumns(m, dot.lhs_program, -1, false)) return std::nullopt;
+    if (dot.computes_rhs() && !OwnColumns(m, dot.rhs_program, -1, false)) return std::nullopt;
     const int64_t columns = out_.mask.columns;
-    if (IsArray(m, dot.lhs_binding)) {
+    if (!dot.computes_lhs() && IsArray(m, dot.lhs_binding)) {
       const bool is_own =
           members_[m].is_sum ? dot.m == columns && dot.lhs_m_stride == 1 : dot.k == columns && dot.lhs_k_stride == 1;
       if (!is_own || touched > 1 || !IsFloat(dot.rhs_type)) return std::nullopt;
       return ColumnRole{members_[m].is_sum ? RoleKind::kSums : RoleKind::kContracts};
     }
     const int dim = static_cast<int>(dot.epilogue.space.dims().size()) - 1;
-    if (members_[m].is_sum || dot.n != columns || IsArray(m, dot.rhs_binding) ||
+    if (members_[m].is_sum || dot.n != columns || (!dot.computes_rhs() && IsArray(m, dot.rhs_binding)) ||
         !OwnColumns(m, dot.epilogue, dim, true))
       return std::nullopt;
     return ColumnRole{RoleKind::kMakes};
@@ -134,17 +137,65 @@ class ColumnsFinder {
 
   // An array that the group does not write: its elements have to be no larger than that.
   bool Check(std::size_t m, int binding, double most) {
-    const Slice& slice = members_[m].launch.bindings[ColumnAt(binding)];
-    Binding read = members_[m].kernel.bindings[ColumnAt(binding)];
-    if (values_.contains(slice.allocation) || !IsFloat(read.storage)) return false;
-    read.read = true, read.written = false;
-    for (CheckedArray& c : out_.checked)
-      if (c.slice == slice && c.binding == read) {
+    const Binding& read = members_[m].kernel.bindings[ColumnAt(binding)];
+    return Check(m, {binding}, ElementsOf(read), read.storage, most);
+  }
+  // What a program makes of such arrays; `bindings`: the member's that its buffers are.
+  bool Check(std::size_t m, const std::vector<int>& bindings, ElementProgram values, ElementType type, double most) {
+    CheckedValues checked{{}, {}, std::move(values), type, most};
+    if (!IsFloat(type)) return false;
+    for (int b : bindings) {
+      if (values_.contains(AllocationOf(m, b))) return false;
+      checked.slices.push_back(members_[m].launch.bindings[ColumnAt(b)]);
+      checked.bindings.push_back(members_[m].kernel.bindings[ColumnAt(b)]);
+      checked.bindings.back().read = true, checked.bindings.back().written = false;
+    }
+    for (CheckedValues& c : out_.checked)
+      if (c.slices == checked.slices && c.bindings == checked.bindings && c.values == checked.values) {
         c.most = std::min(c.most, most);
         return true;
       }
-    out_.checked.push_back({slice, read, most});
+    out_.checked.push_back(std::move(checked));
     return true;
+  }
+  bool CheckLhs(std::size_t m, double most) {
+    const auto& dot = std::get<DotKernel>(members_[m].kernel.body);
+    if (!dot.computes_lhs()) return Check(m, dot.lhs_binding, most);
+    return CheckComputed(m, dot.lhs_program, dot.lhs_type, dot.lhs_m_stride < dot.lhs_k_stride, most);
+  }
+  bool CheckRhs(std::size_t m, double most) {
+    const auto& dot = std::get<DotKernel>(members_[m].kernel.body);
+    if (!dot.computes_rhs()) return Check(m, dot.rhs_binding, most);
+    return CheckComputed(m, dot.rhs_program, dot.rhs_type, dot.rhs_k_stride < dot.rhs_n_stride, most);
+  }
+  // Each value of a computed operand once. `turned`: neighbours are those along the last dimension but one.
+  bool CheckComputed(std::size_t m, const ElementProgram& operand, ElementType type, bool turned, double most) {
+    const Dims& all = operand.space.dims();
+    const uint64_t depends = operand.nodes[ColumnAt(operand.results[0])].depends;
+    Dims dims;
+    std::vector<DimImage> images(all.size());
+    const auto add = [&](std::size_t d) {
+      if ((depends >> d & 1) == 0) return;
+      images[d] = DimImage::Of(static_cast<int>(dims.size()));
+      dims.push_back(all[d]);
+    };
+    for (std::size_t d = 0; d + 2 < all.size(); ++d) add(d);
+    add(all.size() - (turned ? 1 : 2));
+    add(all.size() - (turned ? 2 : 1));
+    if (dims.empty()) dims.push_back(1);
+    ElementProgram values = Reindex(operand, dims, images);
+    DropUnneededNodes(values);
+    std::vector<int> bindings;
+    std::vector<ProgramBuffer> buffers;
+    RenumberBuffers(values, [&](int buffer) {
+      const auto found = std::ranges::find(bindings, buffer);
+      if (found != bindings.end()) return static_cast<int>(found - bindings.begin());
+      buffers.push_back(values.buffers[ColumnAt(buffer)]);
+      bindings.push_back(buffer);
+      return static_cast<int>(std::ssize(bindings)) - 1;
+    });
+    values.buffers = std::move(buffers);
+    return Check(m, bindings, std::move(values), type, most);
   }
   // What the program reads besides the group's arrays was taken to be of such a size.
   void CheckLoads(std::size_t m, const ElementProgram& p) {
@@ -182,7 +233,7 @@ class ColumnsFinder {
       const auto& dot = std::get<DotKernel>(member.kernel.body);
       const auto left = elements_.find(AllocationOf(m, dot.lhs_binding));
       return left != elements_.end() && left->second.hidden.IsZero() &&
-             Check(m, dot.rhs_binding, std::numeric_limits<double>::infinity());
+             CheckRhs(m, std::numeric_limits<double>::infinity());
     }
     return true;
   }
@@ -191,7 +242,7 @@ class ColumnsFinder {
     const auto& dot = std::get<DotKernel>(members_[m].kernel.body);
     std::vector<ColumnValue> params(1);
     if (dot.accumulate_type == ElementType::kF32 && IsCheckable(dot.lhs_type) && IsCheckable(dot.rhs_type) &&
-        dot.k <= kMostTerms && Check(m, dot.lhs_binding, kMostElement) && Check(m, dot.rhs_binding, kMostElement)) {
+        dot.k <= kMostTerms && CheckLhs(m, kMostElement) && CheckRhs(m, kMostElement)) {
       const double most = 2 * kMostElement * kMostElement * static_cast<double>(dot.k);
       params[0] = ColumnValue::Same(ValueRange::Between(-most, most));
     }
@@ -243,7 +294,7 @@ void MoveRows(RowChain::Member& m, const std::vector<bool>& is_moved, int64_t wh
     for (Store& s : p.stores) s.index = move(s.buffer, s.index);
   });
   auto* dot = std::get_if<DotKernel>(&m.kernel.body);
-  if (dot == nullptr || !is_moved[ColumnAt(dot->lhs_binding)]) return;
+  if (dot == nullptr || dot->computes_lhs() || !is_moved[ColumnAt(dot->lhs_binding)]) return;
   for (std::size_t d = 0; d < dot->batch.size(); ++d) dot->lhs_batch_strides[d] += m.units[d] * (columns.count - whole);
   dot->lhs_m_stride += m.units.back() * (columns.count - whole);
   dot->lhs_offset -= columns.first;
@@ -256,7 +307,8 @@ void TakeColumns(KernelPlan& kernel, const ColumnRole& role, const ColumnRange& 
     case RoleKind::kNone: break;
     case RoleKind::kMakes:
       dot->epilogue = Narrowed(dot->epilogue, dot->epilogue.space.dims().size() - 1, columns);
-      dot->rhs_offset += columns.first * dot->rhs_n_stride;
+      if (dot->computes_rhs()) dot->rhs_program = Narrowed(dot->rhs_program, dot->batch.size() + 1, columns);
+      else dot->rhs_offset += columns.first * dot->rhs_n_stride;
       dot->n = columns.count;
       break;
     case RoleKind::kReduces: {
@@ -270,7 +322,8 @@ void TakeColumns(KernelPlan& kernel, const ColumnRole& role, const ColumnRange& 
     case RoleKind::kElements: kernel = NarrowFree(kernel, role.dim, columns.first, columns.count); break;
     case RoleKind::kContracts:
       dot->lhs_offset += columns.first;
-      dot->rhs_offset += columns.first * dot->rhs_k_stride;
+      if (dot->computes_rhs()) dot->rhs_program = Narrowed(dot->rhs_program, dot->batch.size(), columns);
+      else dot->rhs_offset += columns.first * dot->rhs_k_stride;
       dot->k = columns.count;
       break;
     case RoleKind::kSums:

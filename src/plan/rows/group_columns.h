@@ -29,10 +29,13 @@ struct ColumnRole {
   int dim = 0;
 };
 
-// An array whose elements have to be of that size at the most, or finite where it is infinite.
-struct CheckedArray {
-  Slice slice;
-  Binding binding;
+// Values that have to be of that size at the most, or finite where it is infinite: the elements of an array, or what a
+// product computes its operand to be where it reads it. A program of one result, of HLO type `type`, over the bindings.
+struct CheckedValues {
+  std::vector<Slice> slices;
+  std::vector<Binding> bindings;
+  ElementProgram values;
+  ElementType type = ElementType::kF32;
   double most = 0;
 };
 
@@ -41,7 +44,7 @@ struct GroupColumns {
   std::size_t scores = 0, largest = 0;  // members: of the scores, and of the reduction that has a row's largest one
   std::vector<ColumnRole> roles;        // by member
   std::set<int> arrays;                 // allocations
-  std::vector<CheckedArray> checked;
+  std::vector<CheckedValues> checked;
 };
 // `members` over the digits of the rows; `shrunk`: what nobody else needs. Nothing where there are no such columns.
 std::optional<GroupColumns> FindGroupColumns(std::span<const RowChain::Member> members,
@@ -58,8 +61,10 @@ std::vector<RowChain::Member> WithColumns(std::span<const RowChain::Member> memb
 std::vector<RowChain::Member> WithChecks(std::span<const RowChain::Member> members, GroupColumns& group, int64_t count,
                                          const Slice& checks);
 
-// Whether all elements of binding 0 are as `array` says, to element `at` of binding 1, of `count` preds.
-KernelPlan SizeCheck(const CheckedArray& array, int64_t at, int64_t count);
+// The elements of an array as values of binding 0.
+ElementProgram ElementsOf(const Binding& array);
+// Whether all values are as `checked` says, to element `at` of the binding behind its own, of `count` preds.
+KernelPlan SizeCheck(const CheckedValues& checked, int64_t at, int64_t count);
 // Whether all elements of binding 0, preds, are true, to binding 1.
 KernelPlan AllTrue(int64_t count);
 

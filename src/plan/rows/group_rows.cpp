@@ -195,7 +195,7 @@ bool ModulePlanner::MakeRowGroup(const Scope& scope, RowGroup& group, StepList& 
     if (count == 0) continue;
     std::optional<BlockKernels> made = TakeBlocks(sums.members, digits, sum_parts.blocks.digit, first, count, part);
     if (!made) return log(Ungrouped::kIndices);
-    if (!IsAligned(group, sums.members, *made)) return log(Ungrouped::kAligned);
+    if (!IsAligned(group, sums.members, *made, {})) return log(Ungrouped::kAligned);
     parts.push_back(std::move(*made));
   }
   for (std::size_t s : group.before) out.steps.push_back(std::move(steps.steps[s]));
@@ -213,8 +213,8 @@ bool ModulePlanner::MakeRowGroup(const Scope& scope, RowGroup& group, StepList& 
   return log(Ungrouped::kGrouped);
 }
 
-bool ModulePlanner::IsAligned(const RowGroup& group, std::span<const RowChainMember> launches,
-                              const BlockKernels& part) const {
+bool ModulePlanner::IsAligned(const RowGroup& group, std::span<const RowChainMember> launches, const BlockKernels& part,
+                              const std::map<int, int64_t>& widths) const {
   const auto lies_well = [&](int64_t elements, int64_t element_bytes) {
     return elements * element_bytes % options_.row_groups.alignment == 0;
   };
@@ -226,7 +226,8 @@ bool ModulePlanner::IsAligned(const RowGroup& group, std::span<const RowChainMem
       const int64_t element = StorageBytes(block.kernel.bindings[b].storage);
       const int allocation = launches[m].launch.bindings[static_cast<std::size_t>(from.binding)].allocation;
       if (group.shrunk.contains(allocation)) {
-        const int64_t width = group.chain.values().at(allocation).width;
+        const auto other = widths.find(allocation);
+        const int64_t width = other != widths.end() ? other->second : group.chain.values().at(allocation).width;
         if (!lies_well(from.first - part.first_row * width, element)) return false;
         continue;
       }
