@@ -219,6 +219,8 @@ std::vector<Value> Unroll(Call& c, const Graph& body, int64_t steps, bool goes_o
     scope.values[body.inputs[1].name] = OfFlag(true);
     for (std::size_t i = 0; i < states; ++i) scope.values[body.inputs[2 + i].name] = state[i];
     const std::vector<Value> out = c.importer.EmitGraph(body, scope);
+    if (out[0].literal == nullptr && results > 0)
+      Refuse("Whether the loop goes on depends on the data, and so does the length of what it collects.");
     if (out[0].literal == nullptr)
       Refuse("Whether the loop goes on depends on the data, and its state changes its shape.");
     goes_on = IsTrue(out[0]);

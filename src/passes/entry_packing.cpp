@@ -27,7 +27,12 @@ Result<Shape> PackedForm(const Shape& shape) {
 
 // `x` in the other form: of the elements of `shape`, or packed. Tuples are taken apart and put together again.
 Result<Instruction*> Converted(Instruction* x, const Shape& shape, bool to_packed) {
-  if (IsPackable(shape)) return to_packed ? AddPacked(x) : AddUnpacked(x, shape);
+  if (IsPackable(shape)) {
+    if (to_packed) return AddPacked(x);
+    Instruction* const out = AddUnpacked(x, shape);
+    out->set_shape(shape);  // with its layout, which bitcasts see
+    return out;
+  }
   if (!HoldsPackable(shape)) return x;
   Rewriter rewrite(*x);
   std::vector<Instruction*> elements;

@@ -302,7 +302,43 @@ NodeId ProgramBuilder::BitcastConvert(NodeId a, ElementType from, ElementType to
   return pattern;
 }
 
+// As ReducePrecisionBits (numerics/formats.h), of halves.
+NodeId ProgramBuilder::ReduceHalfPrecision(NodeId a, int64_t exponent_bits, int64_t mantissa_bits) {
+  constexpr ElementType kCode = ElementType::kU32;
+  constexpr int64_t kExponentBits = 5, kMantissaBits = 10, kInf = 0x7c00, kBias = 15;
+  if (exponent_bits >= kExponentBits && mantissa_bits >= kMantissaBits) return a;
+  const auto number = [&](int64_t value) { return ConstantInt(kCode, value); };
+  const NodeId code = BitcastConvert(a, ElementType::kF16, ElementType::kU16);
+  const NodeId before = Hlo(Opcode::kAnd, kCode, {code, number(0x7fff)});
+  NodeId magnitude = before;
+  if (mantissa_bits < kMantissaBits) {
+    const int64_t drop = kMantissaBits - mantissa_bits;
+    const NodeId shift = number(drop);
+    const NodeId last =
+        Hlo(Opcode::kAnd, kCode, {Hlo(Opcode::kShiftRightLogical, kCode, {magnitude, shift}), number(1)});
+    const NodeId half = number((int64_t{1} << (drop - 1)) - 1);
+    const NodeId sum = Hlo(Opcode::kAdd, kCode, {Hlo(Opcode::kAdd, kCode, {magnitude, half}), last});
+    magnitude = Hlo(Opcode::kAnd, kCode, {sum, number(0xffff & ~((int64_t{1} << drop) - 1))});
+  }
+  if (exponent_bits < kExponentBits) {
+    const int64_t bias = (int64_t{1} << (exponent_bits - 1)) - 1;
+    const NodeId exponent = Hlo(Opcode::kAnd, kCode, {magnitude, number(kInf)});
+    const auto bound = [&](int64_t e) { return number(e << kMantissaBits); };
+    const NodeId above = Compare(ComparisonDirection::kGt, exponent, bound(kBias + bias));
+    const NodeId below = Compare(ComparisonDirection::kLe, exponent, bound(kBias - bias));
+    magnitude = Select(above, number(kInf), Select(below, number(0), magnitude));
+  }
+  const NodeId is_nan = Compare(ComparisonDirection::kGt, before, number(kInf));
+  const NodeId sign = Hlo(Opcode::kAnd, kCode, {code, number(0x8000)});
+  const NodeId out = Select(is_nan, code, Hlo(Opcode::kOr, kCode, {sign, magnitude}));
+  return BitcastConvert(out, ElementType::kU16, ElementType::kF16);
+}
+
 NodeId ProgramBuilder::ReducePrecision(NodeId a, ElementType hlo_type, int64_t exponent_bits, int64_t mantissa_bits) {
+  // XLA has neither the range of f32 nor its subnormals there: what is narrower than halves is made halves first.
+  if (hlo_type == ElementType::kF16) return ReduceHalfPrecision(a, exponent_bits, mantissa_bits);
+  if (BitWidth(hlo_type) <= 8 && hlo_type != ElementType::kF8E8M0FNU)
+    return Round(ReduceHalfPrecision(a, exponent_bits, mantissa_bits), hlo_type);
   NodeId out = Intern({.op = NodeOp::kReducePrecision,
                        .type = ComputeType(hlo_type),
                        .storage = hlo_type,

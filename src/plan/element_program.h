@@ -139,6 +139,7 @@ class ProgramBuilder {
   ElementProgram Finish() &&;
 
  private:
+  NodeId ReduceHalfPrecision(NodeId a, int64_t exponent_bits, int64_t mantissa_bits);
   NodeId Intern(Node node);
   // The range of the integers that a node may be, where a pred counts as 0 or 1; for other types every value.
   const Interval& RangeOf(NodeId id) const { return ranges_[static_cast<std::size_t>(id)]; }
