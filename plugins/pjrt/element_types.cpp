@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/pjrt/element_types.h"
 
-#include <span>
-
 #include <array>
+#include <span>
 
 namespace krafla::pjrt {
 namespace {

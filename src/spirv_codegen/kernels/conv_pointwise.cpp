@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A convolution whose windows are single elements is a product of matrices that lie in memory: what a dot's kernels
 // read has no window to be placed in, which is a tenth to a quarter of the instructions in the loop over the features.
+#include <algorithm>
+#include <optional>
+
 #include "plan/collapse.h"
 #include "spirv_codegen/kernels/conv.h"
 
