@@ -33,7 +33,6 @@ Outputs FoldAll(Call& c, F&& f) {
   }
   return {out};
 }
-XlaOp True(XlaOp x) { return Eq(Like(x, 0), Like(x, 0)); }
 
 }  // namespace
 
@@ -278,15 +277,5 @@ Outputs OnBitCast(Call& c) {
   return {BitcastConvertType(x, to)};
 }
 Outputs OnIdentity(Call& c) { return {c.In(0)}; }
-Outputs OnDropout(Call& c) {
-  const XlaOp x = c.In(0);
-  if (c.Has(2) && c.KnownNumbers(2, "the training mode")[0] != 0) {
-    const double ratio = c.Has(1) ? c.KnownNumbers(1, "the ratio")[0] : 0.5;
-    if (ratio != 0) Refuse("Dropout of training draws random numbers, and is not supported.");
-  }
-  Outputs out = {x};
-  if (c.Wants(1)) out.push_back(BroadcastTo(True(x), DimsOf(x)));
-  return out;
-}
 
 }  // namespace krafla::onnx

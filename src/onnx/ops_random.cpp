@@ -43,6 +43,23 @@ Outputs OnBernoulli(Call& c) {
   return {Convert(Lt(Uniform(c.b, DimsOf(p)), p), TypeOfDraw(c, c.TypeOf(0)))};
 }
 
+// Elements become zero with the probability `ratio`, and the others as much larger, while training, which may be known
+// at run time only.
+Outputs OnDropout(Call& c) {
+  const XlaOp x = c.In(0);
+  const Ints d = DimsOf(x);
+  const bool may_train = c.Has(2) && !(c.IsKnown(2) && NumbersOf(c.Known(2, "the training mode"))[0] == 0);
+  const auto all_kept = [&] { return BroadcastTo(Eq(Zero(c.b, S32), Zero(c.b, S32)), d); };
+  if (!may_train) return c.Wants(1) ? Outputs{x, all_kept()} : Outputs{x};
+  c.LeaveToTheProgram();
+  const XlaOp ratio = c.Has(1) ? Reshape(Convert(c.In(1), F32), {}) : Number(c.b, F32, 0.5);
+  const XlaOp trains = Reshape(Convert(c.In(2), PRED), {});
+  const XlaOp keep = Or(Ge(Uniform(c.b, d), BroadcastTo(ratio, d)), BroadcastTo(Not(trains), d));
+  const XlaOp scale = Select(trains, Div(Like(ratio, 1), Sub(Like(ratio, 1), ratio)), Like(ratio, 1));
+  const XlaOp larger = Mul(x, BroadcastTo(Convert(scale, TypeOf(x)), d));
+  return {Select(keep, larger, BroadcastTo(Like(x, 0), d)), keep};
+}
+
 // Classes by their unnormalised logarithms, the largest after noise with Gumbel's distribution.
 Outputs OnMultinomial(Call& c) {
   c.LeaveToTheProgram();

@@ -111,3 +111,16 @@ def Reduce(rng):
 def CumSum(rng):
     x = sizes(rng, int(rng.integers(1, 4)))
     return Node("CumSum", [floats(rng, *x), np.array(rng.integers(-len(x), len(x)))], maybe(rng, exclusive=1, reverse=1), 14, weights=frozenset({1}))
+
+
+@draws
+def TfIdfVectorizer(rng):
+    longest = int(rng.integers(1, 4))
+    grams = [sorted({tuple(int(w) for w in rng.integers(0, 4, n)) for _ in range(int(rng.integers(1, 6)))}) for n in range(1, longest + 1)]
+    starts = np.cumsum([0] + [n * len(g) for n, g in enumerate(grams, 1)])[:-1]
+    count = sum(map(len, grams))
+    a = {"min_gram_length": int(rng.integers(1, longest + 1)), "max_gram_length": longest, "max_skip_count": int(rng.integers(0, 3)),
+         "mode": pick(rng, "TF", "IDF", "TFIDF"), "ngram_counts": [int(s) for s in starts], "ngram_indexes": [int(i) for i in rng.permutation(count)],
+         "pool_int64s": [w for g in grams for words in g for w in words], **maybe(rng, weights=[float(w) for w in rng.random(count)])}
+    words = ints(rng, 0, 4, *([3] if flip(rng) else []), int(rng.integers(1, 12)), kind=pick(rng, np.int32, np.int64))
+    return Node("TfIdfVectorizer", [words], a, 9)

@@ -139,7 +139,16 @@ def DeformConv(rng):
 @draws
 def RoiAlign(rng):
     corners = rng.random((4, 2)) * 6
-    rois = np.concatenate([corners, corners + rng.random((4, 2)) * 8], 1).astype(np.float32)
-    a = {"output_height": int(rng.integers(1, 4)), "output_width": int(rng.integers(1, 4)), "sampling_ratio": int(rng.integers(1, 4)),
-         **maybe(rng, spatial_scale=0.7, mode=pick(rng, "avg", "max"), coordinate_transformation_mode=pick(rng, "half_pixel", "output_half_pixel"))}
+    rois = np.concatenate([corners, corners + rng.random((4, 2)) * pick(rng, 8, 20)], 1).astype(np.float32)
+    # A ratio of 0, which is also the operator's own: as many samples as the bin has elements.
+    a = {"output_height": int(rng.integers(1, 4)), "output_width": int(rng.integers(1, 4)),
+         **maybe(rng, sampling_ratio=int(rng.integers(0, 4)), spatial_scale=0.7, mode=pick(rng, "avg", "max"),
+                 coordinate_transformation_mode=pick(rng, "half_pixel", "output_half_pixel"))}
     return Node("RoiAlign", [floats(rng, 2, 3, 8, 9), rois, ints(rng, 0, 2, 4)], a, 16)
+
+
+@draws
+def MaxRoiPool(rng):
+    corners = rng.integers(-2, 8, (4, 2)) + 0.25  # not between two elements
+    rois = np.concatenate([rng.integers(0, 2, (4, 1)), corners, corners + rng.integers(-2, 9, (4, 2))], 1).astype(np.float32)
+    return Node("MaxRoiPool", [floats(rng, 2, 3, 8, 9), rois], {"pooled_shape": sizes(rng, 2, 1, 5), **maybe(rng, spatial_scale=0.5)})

@@ -60,6 +60,10 @@ class Check:
         assert drawn.shape == (2, 30000) and drawn.dtype == np.int32, (drawn.shape, drawn.dtype)
         shares = np.stack([np.bincount(row, minlength=3) for row in drawn]) / 30000
         assert np.abs(shares - odds).max() < 0.02 and shares[1, 0] == 0, shares
+        ones, ratio = np.ones((SIDE, SIDE), np.float32), np.array(0.25, np.float32)
+        kept = self.run("Dropout", [ones, ratio, np.array(True)])
+        assert set(np.unique(kept)) == {np.float32(0), np.float32(1 / 0.75)} and abs(kept.mean() - 1) < 0.02, kept.mean()
+        assert np.array_equal(self.run("Dropout", [ones, ratio, np.array(False)]), ones)
 
 
 def main():
