@@ -148,6 +148,10 @@ TEST(MovementSimplifier, PadAndConcatenate) {
       Moved("x = f32[2] parameter(0)\n y = f32[3] parameter(1)\n z = f32[0] parameter(2)\n"
             "a = f32[5] concatenate(x, y), dimensions={0}\n ROOT b = f32[7] concatenate(a, z, x), dimensions={0}"),
       "concatenate{0} f32[7](p0, p1, p0)");
+  // One that takes another twice would have its pieces twice, and the next one four times.
+  EXPECT_EQ(Moved("x = f32[2] parameter(0)\n y = f32[3] parameter(1)\n a = f32[5] concatenate(x, y), dimensions={0}\n"
+                  "ROOT b = f32[12] concatenate(a, x, a), dimensions={0}"),
+            "concatenate{0} f32[12](concatenate{0} f32[5](p0, p1), p0, concatenate{0} f32[5](p0, p1))");
 }
 
 TEST(MovementSimplifier, DynamicSlices) {

@@ -2,6 +2,8 @@
 // Rules of movement_simplifier for slices, pads and concatenations, and for reductions, sorts and scatters that move
 // elements only.
 #include <algorithm>
+#include <ranges>
+#include <vector>
 
 #include "ir/packed_elements.h"
 #include "passes/entry_packing.h"
@@ -173,8 +175,8 @@ Instruction* SimplifyPad(Instruction* i) {
   return grows ? nullptr : rewrite.Slice(x, std::move(slice));
 }
 
-// A concatenate of which another along the same dimension takes the pieces: others that use it too would make it be
-// computed twice.
+// A concatenate of which another along the same dimension takes the pieces: others that use it too, and the same one
+// where it has it twice, would make it be computed twice.
 static bool IsPartOfAnother(const Instruction* x, int64_t dimension) {
   return x->opcode() == Opcode::kConcatenate && x->users().size() == 1 &&
          x->attr<DimensionsAttributes>().dimensions[0] == dimension && IsStatic(*x);
@@ -205,12 +207,23 @@ Instruction* SimplifyConcatenate(Instruction* i) {
   const Instruction* user = i->users().size() == 1 ? i->users()[0] : nullptr;
   const bool is_part = user != nullptr && !i->IsRoot() && user->opcode() == Opcode::kConcatenate &&
                        user->attr<DimensionsAttributes>().dimensions[0] == dimension;
-  std::vector<Instruction*> work(i->operands().rbegin(), i->operands().rend());
+  struct Piece {
+    Instruction* x;
+    bool is_repeated;  // among the operands of its concatenate
+  };
+  std::vector<Piece> work;
+  const auto push_operands = [&](const Instruction* concatenate) {
+    std::vector<Instruction*> sorted(concatenate->operands().begin(), concatenate->operands().end());
+    std::ranges::sort(sorted);
+    for (Instruction* x : std::views::reverse(concatenate->operands()))
+      work.push_back({x, std::ranges::equal_range(sorted, x).size() > 1});
+  };
+  push_operands(i);
   while (!work.empty()) {
-    Instruction* x = work.back();
+    const auto [x, is_repeated] = work.back();
     work.pop_back();
-    if (!is_part && IsPartOfAnother(x, dimension)) {
-      work.insert(work.end(), x->operands().rbegin(), x->operands().rend());
+    if (!is_part && !is_repeated && IsPartOfAnother(x, dimension)) {
+      push_operands(x);
       changed = true;
     } else {
       add(x);
