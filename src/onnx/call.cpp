@@ -70,30 +70,40 @@ const Attribute* Call::Find(std::string_view name) const {
     if (attribute.name == name) return &attribute;
   return nullptr;
 }
+namespace {
+// The attribute if it is there, of that type.
+const Attribute* FindOf(const Call& c, std::string_view name, AttributeType type) {
+  const Attribute* found = c.Find(name);
+  if (found != nullptr && found->type != type && found->type != AttributeType::kNone)
+    Reject("The attribute '{}' is of the type {}; the operator takes {}.", name, Name(found->type), Name(type));
+  return found;
+}
+}  // namespace
+
 int64_t Call::Int(std::string_view name, int64_t otherwise) const {
-  const Attribute* found = Find(name);
+  const Attribute* found = FindOf(*this, name, AttributeType::kInt);
   return found != nullptr ? found->i : otherwise;
 }
 int64_t Call::Int(std::string_view name) const {
-  const Attribute* found = Find(name);
+  const Attribute* found = FindOf(*this, name, AttributeType::kInt);
   if (found == nullptr) Reject("The attribute '{}' is missing.", name);
   return found->i;
 }
 double Call::Float(std::string_view name, double otherwise) const {
-  const Attribute* found = Find(name);
+  const Attribute* found = FindOf(*this, name, AttributeType::kFloat);
   return found != nullptr ? static_cast<double>(found->f) : otherwise;
 }
 std::string Call::Text(std::string_view name, std::string_view otherwise) const {
-  const Attribute* found = Find(name);
+  const Attribute* found = FindOf(*this, name, AttributeType::kString);
   return found != nullptr ? found->s : std::string(otherwise);
 }
 std::optional<Ints> Call::List(std::string_view name) const {
-  const Attribute* found = Find(name);
+  const Attribute* found = FindOf(*this, name, AttributeType::kInts);
   if (found == nullptr) return std::nullopt;
   return found->ints;
 }
 std::optional<std::vector<float>> Call::Floats(std::string_view name) const {
-  const Attribute* found = Find(name);
+  const Attribute* found = FindOf(*this, name, AttributeType::kFloats);
   if (found == nullptr) return std::nullopt;
   return found->floats;
 }

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/without_exceptions.h"
+#include "onnx/check_model.h"
 #include "onnx/importer.h"
 
 namespace krafla {
@@ -25,6 +26,7 @@ Result<OnnxModel> ImportOnnx(std::string_view bytes, const OnnxOptions& options,
                              std::vector<OnnxUnsupported>* unsupported) {
   return WithoutExceptions([&]() -> Result<OnnxModel> {
     KRAFLA_ASSIGN(const onnx::Model model, onnx::ReadModel(bytes));
+    KRAFLA_TRY(onnx::CheckModel(model));
     onnx::Importer importer(model, options);
     auto out = importer.Import();
     if (unsupported != nullptr) *unsupported = importer.unsupported();

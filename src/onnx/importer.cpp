@@ -443,8 +443,7 @@ Result<> Importer::AddInputs(Scope& scope) {
     Value value;
     value.shape = shape;
     value.op = Parameter(scope.builder, static_cast<int64_t>(inputs_.size()), shape, name);
-    if (!scope.values.emplace(name, std::move(value)).second)
-      return InvalidArgument("The model has two inputs of the name '{}'.", name);
+    scope.values.emplace(name, std::move(value));
     inputs_.push_back(name);
   }
   return {};
@@ -483,6 +482,9 @@ Result<OnnxModel> Importer::Finish(Scope& scope) {
   for (const ValueInfo& output : model_.graph.outputs) {
     const Value* value = FindValue(scope, output.name);
     if (value == nullptr) return InvalidArgument("The model's result '{}' is made by no node.", output.name);
+    if (output.type != 0 && value->elements == nullptr && ToElementType(output.type) != value->shape.element_type())
+      return InvalidArgument("The model's result '{}' is said to be of {}, and is {}.", output.name,
+                             TypeName(output.type), value->shape.ToString(false));
     results.push_back(Materialize(scope.builder, *value));
     out.outputs.push_back(output.name);
   }

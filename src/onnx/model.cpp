@@ -96,6 +96,7 @@ Attribute ReadAttribute(Reader r, int depth) {
       case 15:
       case 22:
       case 23: out.has_unread = true, r.skip(); break;
+      case 20: out.type = static_cast<AttributeType>(Int(r)); break;
       case 21: out.ref_name = Text(r); break;
       default: r.skip();
     }
@@ -227,6 +228,13 @@ Result<Model> ReadModel(std::string_view bytes) {
     return InvalidArgument(
         "The bytes are no ONNX model: a field of its protocol buffer is cut off or has a wrong type.");
   }
+}
+
+std::string_view Name(AttributeType type) {
+  static constexpr std::string_view kNames[] = {"none",  "float",  "integer",  "string", "tensor",
+                                                "graph", "floats", "integers", "strings"};
+  const auto i = static_cast<std::size_t>(type);
+  return i < std::size(kNames) ? kNames[i] : "of another kind";
 }
 
 }  // namespace krafla::onnx

@@ -28,8 +28,13 @@ struct Tensor {
   bool is_external = false, is_segment = false;
 };
 
+// AttributeProto.AttributeType; files of the first versions do not say it.
+enum class AttributeType : int64_t { kNone, kFloat, kInt, kString, kTensor, kGraph, kFloats, kInts, kStrings };
+std::string_view Name(AttributeType type);
+
 struct Attribute {
   std::string name, ref_name;
+  AttributeType type = AttributeType::kNone;
   int64_t i = 0;
   float f = 0;
   std::string s;

@@ -72,10 +72,10 @@ Dynamically QuantizedDynamically(XlaOp x) {
   const XlaOp zero = Like(x, 0);
   const XlaOp low = Min(ReduceBy(Fold::kMin, x, all, false), zero),
               high = Max(ReduceBy(Fold::kMax, x, all, false), zero);
-  const XlaOp scale = Div(Sub(high, low), Like(x, 255));
-  const XlaOp safe = Select(Eq(scale, zero), Like(x, 1), scale);
-  const XlaOp point = Convert(Convert(ClampTo(RoundNearestEven(Div(Neg(low), safe)), 0, 255), S32), U8);
-  const XlaOp steps = Div(x, BroadcastTo(safe, DimsOf(x)));
+  const XlaOp step = Div(Sub(high, low), Like(x, 255));
+  const XlaOp scale = Select(Eq(step, zero), Like(x, 1), step);  // of zeros alone 1, as in ONNX Runtime
+  const XlaOp point = Convert(Convert(ClampTo(RoundNearestEven(Div(Neg(low), scale)), 0, 255), S32), U8);
+  const XlaOp steps = Div(x, BroadcastTo(scale, DimsOf(x)));
   return {RoundedTo(U8, steps, BroadcastTo(point, DimsOf(x))), scale, point};
 }
 XlaOp ThroughU8(XlaOp x) {

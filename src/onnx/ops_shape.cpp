@@ -275,9 +275,12 @@ Outputs OnPad(Call& c) {
   for (std::size_t d = 0; d < dims.size(); ++d) {
     auto [low, high] = padding[d];
     if (low == 0 && high == 0) continue;
-    const int64_t size = dims[d];
-    if (size + low + high < 0 || size + low + high > (1 << 24) || (size == 0 && low + high > 0))
-      Reject("A padding of {} and {} to a dimension of {}.", low, high, size);
+    // What negative paddings take away is not there any more to be repeated, as in ONNX Runtime.
+    const int64_t first = std::max<int64_t>(-low, 0), size = dims[d] - first - std::max<int64_t>(-high, 0);
+    low = std::max<int64_t>(low, 0);
+    high = std::max<int64_t>(high, 0);
+    if (size < 0 || size + low + high > (1 << 24) || (size == 0 && low + high > 0))
+      Reject("A padding of {} and {} to a dimension of {}.", padding[d].first, padding[d].second, dims[d]);
     Ints places;
     for (int64_t i = -low; i < size + high; ++i) {
       int64_t at = i;
@@ -288,7 +291,7 @@ Outputs OnPad(Call& c) {
         at = ((i % period) + period) % period;
         at = size == 1 ? 0 : std::min(at, period - at);
       } else Refuse("The mode '{}' is unknown.", mode);
-      places.push_back(at);
+      places.push_back(first + at);
     }
     x = TakeAt(x, static_cast<int64_t>(d), places);
   }

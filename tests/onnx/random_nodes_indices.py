@@ -11,7 +11,7 @@ def Pad(rng):
     mode = pick(rng, "constant", "reflect", "edge", "wrap")
     axes = sorted(rng.choice(len(x), int(rng.integers(1, len(x) + 1)), replace=False)) if flip(rng) else None
     count = len(x) if axes is None else len(axes)
-    pads = ints(rng, -1 if mode == "constant" else 0, 3, 2 * count)
+    pads = ints(rng, -1, 3, 2 * count)
     value = np.float32(2.5) if mode == "constant" and flip(rng) else None
     inputs = [floats(rng, *x), pads] + ([value, vector(*axes)] if axes is not None else [value] if value is not None else [])
     return Node("Pad", inputs, {"mode": mode}, 19, weights=frozenset({1, 2, 3}))

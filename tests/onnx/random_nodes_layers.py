@@ -122,7 +122,7 @@ def Quantize(rng):
 
 @draws
 def DynamicQuantizeLinear(rng):
-    return Node("DynamicQuantizeLinear", [floats(rng, *sizes(rng, 2)) * 3 + pick(rng, 0, 9, -9)], {}, 11, results=3)
+    return Node("DynamicQuantizeLinear", [floats(rng, *sizes(rng, 2)) * pick(rng, 0, 3) + pick(rng, 0, 9, -9)], {}, 11, results=3)
 
 
 @draws

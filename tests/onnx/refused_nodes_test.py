@@ -11,6 +11,7 @@ import tempfile
 
 import numpy as np
 import onnx
+from onnx import TensorProto, helper, numpy_helper
 from random_node import Node
 from random_nodes_test import model
 
@@ -86,6 +87,32 @@ NODES = {
 }
 
 
+def graph(*nodes, weights=(), result=TensorProto.FLOAT, opset=17):
+    """From x to y, both of three numbers."""
+    made = [helper.make_node(op, inputs, outputs, **attributes) for op, inputs, outputs, attributes in nodes]
+    x, y = (helper.make_tensor_value_info(name, kind, [3]) for name, kind in (("x", TensorProto.FLOAT), ("y", result)))
+    weights = [numpy_helper.from_array(f32(3), name) for name in weights]
+    return helper.make_model(helper.make_graph(made, "g", [x], [y], weights), opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def twice(model):
+    model.graph.node[0].attribute.extend([helper.make_attribute("axis", 0)])
+    return model
+
+
+# Models that are wrong as a whole, and a part of what is said of them.
+MODELS = {
+    "a result that is made twice": (graph(("Neg", ["x"], ["y"], {}), ("Abs", ["x"], ["y"], {})), "there already"),
+    "a result of an input's name": (graph(("Neg", ["x"], ["x"], {}), ("Abs", ["x"], ["y"], {})), "there already"),
+    "a result of a weight's name": (graph(("Neg", ["x"], ["y"], {}), weights=["y"]), "there already"),
+    "two weights of a name": (graph(("Add", ["x", "w"], ["y"], {}), weights=["w", "w"]), "two initializers"),
+    "an attribute twice": (twice(graph(("Softmax", ["x"], ["y"], {"axis": 0}))), "'axis' twice"),
+    "a string for a number": (graph(("Softmax", ["x"], ["y"], {"axis": "one"})), "'axis' is of the type string"),
+    "a result of another type": (graph(("Neg", ["x"], ["y"], {}), result=TensorProto.INT64), "INT64"),
+    "an opset of the future": (graph(("Neg", ["x"], ["y"], {}), opset=999), "opset 999"),
+}
+
+
 def main():
     krafla, wrong = sys.argv[1], 0
     with tempfile.TemporaryDirectory() as folder:
@@ -96,7 +123,13 @@ def main():
             if done.returncode != 3 or "'n0'" not in done.stderr:
                 print(f"{name}: exit {done.returncode}: {done.stderr[:300]}")
                 wrong += 1
-    print(f"{len(NODES) - wrong} of {len(NODES)} nodes refused")
+        for name, (whole, said) in MODELS.items():
+            onnx.save(whole, path)
+            done = subprocess.run([krafla, "import", path], capture_output=True, text=True, timeout=60)
+            if done.returncode not in (2, 3) or said not in done.stderr:
+                print(f"{name}: exit {done.returncode}: {done.stderr[:300]}")
+                wrong += 1
+    print(f"{len(NODES) + len(MODELS) - wrong} of {len(NODES) + len(MODELS)} nodes and models refused")
     return 1 if wrong else 0
 
 
