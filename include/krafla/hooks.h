@@ -19,9 +19,9 @@ enum class LogLevel : int { kInfo = 1, kWarning = 2 };
 using LogSink = std::function<void(LogLevel level, std::string_view message)>;
 void SetLogSink(LogSink sink);
 
-// Where literals, arenas and scratch on the host are from: all that grows with a program's arrays. Small objects are
-// the C++ library's. `allocate` gives `size` bytes at a multiple of `alignment`, or null; `release` gets the same size
-// and alignment. Any thread may call both.
+// Where literals, arenas and scratch on the host are from: all that grows with a program's arrays. Small objects, and
+// arrays of up to 64 bytes, are the C++ library's. `allocate` gives `size` bytes at a multiple of `alignment`, or null;
+// `release` gets the same size and alignment. Any thread may call both.
 struct ArrayAllocator {
   void* (*allocate)(std::size_t size, std::size_t alignment, void* user) = nullptr;
   void (*release)(void* data, std::size_t size, std::size_t alignment, void* user) = nullptr;

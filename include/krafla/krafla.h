@@ -21,6 +21,10 @@
  * Threads. Any thread may call any function with any handle at any time, but free it. Runs of one session are under way
  * at once on the CPU, as krafla_session_options.concurrent_runs says, and follow one another on Vulkan.
  *
+ * Forks. A forked process has a copy of the handles, without the threads: calls with them are
+ * KRAFLA_FAILED_PRECONDITION, but that runs, loads and buffers on the CPU go on, on the thread that calls. To free them
+ * is harmless and does nothing.
+ *
  * Versions. Structs with `struct_size` may grow: set it to sizeof the struct (KRAFLA_INIT does, and zeroes the rest). A
  * library takes those of older and newer headers, but refuses a newer one's fields that it does not know and that are
  * not zero. krafla_input, krafla_output, krafla_buffer_input, krafla_input_sizes and functions never change.
@@ -67,8 +71,8 @@ typedef void (*krafla_log_sink)(int32_t level, const char* message, size_t size,
 /* NULL: nothing is logged any more, as before the first call. */
 KRAFLA_API krafla_status* krafla_set_log_sink(krafla_log_sink sink, void* user);
 
-/* Where arrays on the host are allocated; before anything else is called. `allocate` gives NULL when there is nothing
- * left. */
+/* Where arrays of more than 64 bytes on the host are allocated; before anything else is called. `allocate` gives NULL
+ * when there is nothing left. */
 typedef void* (*krafla_allocate)(size_t size, size_t alignment, void* user);
 typedef void (*krafla_release)(void* data, size_t size, size_t alignment, void* user);
 KRAFLA_API krafla_status* krafla_set_allocator(krafla_allocate allocate, krafla_release release, void* user);
@@ -107,8 +111,8 @@ KRAFLA_API void krafla_text_free(krafla_text* text);
 
 /* ---- types ---- */
 
-/* Elements as XLA numbers them (PrimitiveType). Elements of fewer than 8 bits take a byte each, a predicate is 0 or 1,
- * a complex number is its real and its imaginary part. */
+/* Elements as XLA numbers them (PrimitiveType). Elements of fewer than 8 bits take a byte each, a complex number is its
+ * real and its imaginary part. A predicate is 0 or 1: of any other byte devices make different answers. */
 enum krafla_type {
   KRAFLA_PRED = 1,
   KRAFLA_S8 = 2,
@@ -245,7 +249,7 @@ typedef struct krafla_output {
 } krafla_output;
 
 /* Runs once, to the end. All inputs and all outputs, in their order. The CPU reads and writes the memory where it is.
- */
+ * Inputs over which an output lies are copied first; two outputs may not overlap. */
 KRAFLA_API krafla_status* krafla_session_run(krafla_session* session, const krafla_input* inputs, size_t input_count,
                                              const krafla_output* outputs, size_t output_count,
                                              const krafla_run_options* options);

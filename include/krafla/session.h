@@ -8,6 +8,9 @@
 // Inputs and outputs are the arrays of the program, those in tuples one by one. They are dense and row-major, in the
 // layout of Literal (krafla/literal.h). Nothing here throws; every error is a Status.
 //
+// A fork has a copy of these objects without their threads: FAILED_PRECONDITION, but that runs, loads and buffers on
+// the CPU go on, on the thread that calls. What was made before a fork is not freed in it.
+//
 // Threads: any thread may use a session, a buffer, a submission or a client at any time. On the CPU as many runs of one
 // session as SessionOptions::concurrent_runs are under way at once, each with an arena of its own; programs with random
 // number states or steps on the host (custom calls, infeed) run one after the other. On Vulkan runs of one session
@@ -167,8 +170,9 @@ class Session {
   const BuildReport& report() const;
 
   // Runs once, to the end, from and into the caller's memory: one range an input and an output, of exactly its bytes.
-  // The CPU reads and writes it where it is; for other devices it is copied. An output must not overlap anything else.
-  // UNIMPLEMENTED for programs with dynamic dimensions: those run on buffers.
+  // The CPU reads and writes it where it is; for other devices it is copied. Where an output lies over inputs, these
+  // are copied first, at the cost of that; INVALID_ARGUMENT where two outputs overlap. UNIMPLEMENTED for programs with
+  // dynamic dimensions: those run on buffers.
   Result<> Run(Span<InputBytes> inputs, Span<OutputBytes> outputs, const RunOptions& options = {});
   // Runs on buffers, and gives new ones. May return before the device is done: they are waited for when they are read.
   Result<std::vector<Buffer>> Run(std::span<const BufferInput> inputs, const RunOptions& options = {});

@@ -33,10 +33,14 @@ ML_DTYPES = {"bf16": "bfloat16", "f8e5m2": "float8_e5m2", "f8e4m3fn": "float8_e4
              "f4e2m1fn": "float4_e2m1fn", "s4": "int4", "u4": "uint4", "s2": "int2", "u2": "uint2"}
 _TYPE_OF = {numpy: name for names in (NUMPY, ML_DTYPES) for name, numpy in names.items()}
 _LAST_TYPE = 33
+# What bits of types without a type of numpy's may be: at least and at most.
+_RANGES = {"s1": (-1, 0), "u1": (0, 1), "s2": (-2, 1), "u2": (0, 3), "s4": (-8, 7), "u4": (0, 15)}
 
 
 def dtype_of(name: str, size: int) -> np.dtype:
-    """The bits as unsigned integers where no package has the type."""
+    """The bits as integers where no package has the type."""
+    if name == "s1":
+        return np.dtype("int8")
     if name in NUMPY:
         return np.dtype(NUMPY[name])
     try:
@@ -44,6 +48,14 @@ def dtype_of(name: str, size: int) -> np.dtype:
         return np.dtype(getattr(ml_dtypes, ML_DTYPES[name]))
     except (ImportError, KeyError, AttributeError):
         return np.dtype(f"uint{8 * size}")
+
+
+def path_bytes(path: str | os.PathLike[str]) -> bytes:
+    """A path for C, which would end at a zero byte."""
+    out = os.fsencode(path)
+    if b"\0" in out:
+        raise ValueError(f"The path {out!r} has a zero byte in it.")
+    return out
 
 
 class Buffer:
@@ -90,10 +102,11 @@ class Client:
         self._handle = Handle(self._library.client_free)
         options = _abi.ClientOptions(threads=threads, memory_limit=memory_limit)
         if cache_folder is not None:
-            options.cache_folder = os.fsencode(cache_folder)
+            options.cache_folder = path_bytes(cache_folder)
         self._library.client_create(device.encode(), ctypes.byref(options), ctypes.byref(self._handle.pointer))
 
-        self._types = {self._library.type_name(t).decode(): t for t in range(1, _LAST_TYPE + 1)}
+        names = ((self._library.type_name(t).decode(), t) for t in range(1, _LAST_TYPE + 1))
+        self._types = {name: t for name, t in names if name}
 
     @property
     def device(self) -> str:
@@ -115,12 +128,18 @@ class Client:
         """An array as a buffer. `share`: the device reads the memory that the array has, if it can; then nobody may
         change it while the buffer lives. `type`: krafla's name of the elements' type, where they are given as bits."""
         array = np.require(array, requirements="C")
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
         name = type or _TYPE_OF.get(array.dtype.name)
-        number = self._types.get(name or "")
+        number = self._types.get(name) if name else None
         if number is None:
             raise TypeError(f"Arrays of {type or array.dtype} are none that a device takes.")
         if self._library.type_bytes(number) != array.dtype.itemsize:
             raise TypeError(f"Elements of {name} have {self._library.type_bytes(number)} bytes, {array.dtype} was given.")
+        if name in _RANGES and array.dtype.kind in "iu" and array.size:
+            least, most = _RANGES[name]
+            if array.min() < least or array.max() > most:
+                raise OverflowError(f"Elements of {name} are from {least} to {most}; the array has {array.min()} to {array.max()}.")
         handle = Handle(self._library.buffer_free)
         release, user = _abi.RELEASE(0), None
         if share:  # the array lives until krafla says that it needs it no more

@@ -15,7 +15,7 @@ from typing import Any, Callable, Collection, Mapping, Sequence
 import numpy as np
 
 from krafla import _abi
-from krafla._buffer import Buffer, Client, Handle, dtype_of
+from krafla._buffer import Buffer, Client, Handle, dtype_of, path_bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,7 +181,7 @@ class Model:
         if array.dtype != tensor.dtype:
             # Numbers of Python's have no type of their own.
             if isinstance(value, (int, float, bool, complex, list, tuple)):
-                array = array.astype(tensor.dtype)
+                array = Model._numbers(tensor, array)
             else:
                 raise TypeError(f"The input {tensor.name!r} is {tensor.dtype}, {array.dtype} was given.")
         if array.shape != tensor.shape:
@@ -191,10 +191,23 @@ class Model:
             array = array.copy()
         return np.require(array, requirements="C")
 
+    @staticmethod
+    def _numbers(tensor: Tensor, array: np.ndarray) -> np.ndarray:
+        """Python's numbers as the input's, those that its type has. Floats are rounded."""
+        is_integer = tensor.type[0] in "su"
+        if array.size and is_integer and array.dtype.kind not in "biu":
+            raise TypeError(f"The input {tensor.name!r} is {tensor.dtype}, {array.dtype} was given.")
+        made = array.astype(tensor.dtype)
+        if is_integer and not np.array_equal(made.astype(object), array.astype(object)):
+            raise OverflowError(f"The input {tensor.name!r} is {tensor.dtype}, which does not have all of the numbers given.")
+        return made
+
     def _results(self, out: Any) -> list[np.ndarray]:
         if out is None:
             return [np.empty(t.shape, t.dtype) for t in self.outputs]
         arrays = [out] if isinstance(out, np.ndarray) else list(out)
+        if not all(isinstance(a, np.ndarray) for a in arrays):
+            raise TypeError("The memory for the outputs is a numpy array, or a list of them.")
         if len(arrays) != len(self.outputs):
             raise TypeError(f"The model gives {len(self.outputs)} outputs, memory for {len(arrays)} was given.")
         for tensor, array in zip(self.outputs, arrays):
@@ -221,7 +234,7 @@ class Model:
 
     def __call__(self, *args: Any, out: Any = None, timeout: float | None = None, **kwargs: Any) -> Any:
         """Runs once. Inputs by position or name, as numpy arrays or whatever has __dlpack__; in the memory that they
-        have, if it is dense. One array, or a tuple of them; into `out`, if that is given. `timeout` in seconds. Outputs
+        have, if it is dense. One array, or a tuple of them; into `out`, if that is given, which may be an input's memory. `timeout` in seconds. Outputs
         whose size depends on the data have the size that they turn out to have."""
         inputs = self._given(args, kwargs)
         if self._is_sized_by_run(out):
@@ -314,6 +327,9 @@ class Model:
     def _run_buffers(self, args: Sequence[Any], donate: Collection[int], options: _abi.RunOptions) -> tuple[Buffer, ...]:
         if len(args) != len(self.inputs):
             raise TypeError(f"The model takes {len(self.inputs)} inputs, {len(args)} were given.")
+        for place in donate:
+            if place not in range(len(args)):
+                raise IndexError(f"donate has {place!r}; the places of inputs are from 0 to {len(args) - 1}.")
         buffers = [a if isinstance(a, Buffer) else self.client.put(self._array(t, a), type=t.type)
                    for t, a in zip(self.inputs, args)]
         given = (_abi.BufferInput * len(buffers))(*((b._handle.pointer.value, i in donate, 0)
@@ -343,8 +359,8 @@ class Model:
 def load(program: str | os.PathLike[str] | bytes, device: str | Client = "", *, threads: int = 0,
          concurrent_runs: int = 0, shapes: Mapping[str, Sequence[int]] | None = None, strict: bool = False,
          profile: bool = False, cache_folder: str | os.PathLike[str] | None = None, memory_limit: int = 0,
-         progress: Callable[[int, int], None] | None = None, enable: Sequence[str] = (),
-         disable: Sequence[str] = ()) -> Model:
+         progress: Callable[[int, int], None] | None = None, enable: str | Sequence[str] = (),
+         disable: str | Sequence[str] = ()) -> Model:
     """Makes a program ready: a path, or the bytes, of HLO text, a HloModuleProto, StableHLO, ONNX or a compiled model.
 
     device: "cpu", "vulkan", "vulkan:1", ..; "" is the best one here; or a Client, with options of its own, which several
@@ -363,9 +379,10 @@ def load(program: str | os.PathLike[str] | bytes, device: str | Client = "", *, 
     library = client._library
     session = Handle(library.session_free)
     options = _abi.SessionOptions(strict=strict, concurrent_runs=concurrent_runs, for_profile=profile,
-                                  enabled=",".join(enable).encode(), disabled=",".join(disable).encode())
+                                  enabled=_names(enable), disabled=_names(disable))
+    raised: list[BaseException] = []
     if progress is not None:
-        options.progress = _abi.PROGRESS(lambda done, total, _user: progress(done, total))
+        options.progress = _abi.PROGRESS(_telling(progress, raised))
     given = [_abi.InputSizes(name.encode(), (ctypes.c_int64 * len(sizes))(*sizes), len(sizes))
              for name, sizes in (shapes or {}).items()]
     options.input_sizes = (_abi.InputSizes * len(given))(*given)
@@ -375,6 +392,27 @@ def load(program: str | os.PathLike[str] | bytes, device: str | Client = "", *, 
         library.session_load_bytes(client._handle.pointer, data, len(data), ctypes.byref(options),
                                    ctypes.byref(session.pointer))
     else:
-        library.session_load_file(client._handle.pointer, os.fsencode(program), ctypes.byref(options),
+        library.session_load_file(client._handle.pointer, path_bytes(program), ctypes.byref(options),
                                   ctypes.byref(session.pointer))
+    if raised:
+        raise raised[0]
     return Model(client, session)
+
+
+def _names(names: str | Sequence[str]) -> bytes:
+    return (names if isinstance(names, str) else ",".join(names)).encode()
+
+
+def _telling(progress: Callable[[int, int], None], raised: list[BaseException]) -> Callable[[int, int, Any], None]:
+    """Nothing can be raised through the library: the first is kept, and the last that `progress` is told of."""
+    if not callable(progress):
+        raise TypeError(f"progress is a function of two numbers, not {progress!r}.")
+
+    def tell(done: int, total: int, _user: Any) -> None:
+        if raised:
+            return
+        try:
+            progress(done, total)
+        except BaseException as error:
+            raised.append(error)
+    return tell

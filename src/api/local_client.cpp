@@ -42,6 +42,8 @@ Result<std::vector<Literal>> RunLeaves(Executable& executable, std::span<const L
 }  // namespace
 
 struct LocalExecutable::Impl {
+  MadeIn made_in;
+  DeviceDescription device;
   std::unique_ptr<Executable> executable;
   ProgramShape shape;
   BuildReport report;
@@ -49,14 +51,18 @@ struct LocalExecutable::Impl {
 
 LocalExecutable::LocalExecutable(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 LocalExecutable::LocalExecutable(LocalExecutable&&) noexcept = default;
-LocalExecutable& LocalExecutable::operator=(LocalExecutable&&) noexcept = default;
-LocalExecutable::~LocalExecutable() = default;
+LocalExecutable& LocalExecutable::operator=(LocalExecutable&& other) noexcept {
+  std::swap(impl_, other.impl_);
+  return *this;
+}
+LocalExecutable::~LocalExecutable() { FreeHere(impl_); }
 
 const ProgramShape& LocalExecutable::program_shape() const { return impl_->shape; }
 const BuildReport& LocalExecutable::report() const { return impl_->report; }
 
 Result<Literal> LocalExecutable::Run(std::span<const Literal* const> arguments, const RunOptions& options) {
   return WithoutExceptions([&]() -> Result<Literal> {
+    KRAFLA_TRY(CheckProcess(impl_->made_in, impl_->device, "The executable"));
     if (arguments.size() != impl_->shape.parameters.size())
       return InvalidArgument("The program takes {} arguments, {} were given: it is {}.", impl_->shape.parameters.size(),
                              arguments.size(), impl_->shape.ToString());
@@ -92,8 +98,11 @@ Result<std::shared_ptr<ThreadPool>> ThreadsOf(const ClientOptions& options) {
 
 LocalClient::LocalClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 LocalClient::LocalClient(LocalClient&&) noexcept = default;
-LocalClient& LocalClient::operator=(LocalClient&&) noexcept = default;
-LocalClient::~LocalClient() = default;
+LocalClient& LocalClient::operator=(LocalClient&& other) noexcept {
+  std::swap(impl_, other.impl_);
+  return *this;
+}
+LocalClient::~LocalClient() { FreeHere(impl_); }
 
 std::vector<DeviceInfo> LocalClient::Devices() {
   return WithoutExceptions([]() -> Result<std::vector<DeviceInfo>> {
@@ -129,7 +138,9 @@ const DeviceInfo& LocalClient::device() const { return impl_->device; }
 
 Result<LocalExecutable> LocalClient::Compile(const XlaComputation& computation, const BuildOptions& options) {
   return WithoutExceptions([&]() -> Result<LocalExecutable> {
+    KRAFLA_TRY(impl_->Check());
     auto impl = std::make_unique<LocalExecutable::Impl>();
+    impl->device = impl_->client->device();
     KRAFLA_ASSIGN(impl->shape, computation.GetProgramShape());
     KRAFLA_ASSIGN(impl->executable, impl_->Compile(computation, options, {}));
     impl->report = ReportOf(*impl->executable);

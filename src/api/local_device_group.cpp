@@ -9,14 +9,18 @@
 namespace krafla {
 
 struct LocalDeviceGroup::Impl {
+  MadeIn made_in;
   std::shared_ptr<DeviceGroup> group;
   std::shared_ptr<ThreadPool> threads;
 };
 
 LocalDeviceGroup::LocalDeviceGroup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 LocalDeviceGroup::LocalDeviceGroup(LocalDeviceGroup&&) noexcept = default;
-LocalDeviceGroup& LocalDeviceGroup::operator=(LocalDeviceGroup&&) noexcept = default;
-LocalDeviceGroup::~LocalDeviceGroup() = default;
+LocalDeviceGroup& LocalDeviceGroup::operator=(LocalDeviceGroup&& other) noexcept {
+  std::swap(impl_, other.impl_);
+  return *this;
+}
+LocalDeviceGroup::~LocalDeviceGroup() { FreeHere(impl_); }
 
 Result<LocalDeviceGroup> LocalDeviceGroup::Create(std::string_view selector, const ClientOptions& options) {
   return WithoutExceptions([&]() -> Result<LocalDeviceGroup> {
@@ -33,6 +37,7 @@ Result<std::vector<Literal>> LocalDeviceGroup::Execute(const XlaComputation& com
                                                        Span<std::vector<Literal>> arguments,
                                                        const BuildOptions& options, const RunOptions& run) {
   return WithoutExceptions([&]() -> Result<std::vector<Literal>> {
+    KRAFLA_TRY(impl_->made_in.Check("The group of devices"));
     KRAFLA_ASSIGN(ProgramShape shape, computation.GetProgramShape());
     CompileOptions compile = ToInternal(options);
     compile.threads = impl_->threads;

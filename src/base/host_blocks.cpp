@@ -45,6 +45,10 @@ bool IsKept(std::size_t size) {
   return kKeeps && size >= kKeptBytesFrom && size < kCountedHostBytes && GuardsInUse() == Guards::kNone;
 }
 
+// A scalar's block is the C++ library's, as small objects are: programs are rewritten with scalars in the middle of
+// steps that cannot fail.
+constexpr std::size_t kSmallBytes = 64;
+
 // Set before the first block is taken, and never again.
 struct Source {
   ArrayAllocator allocator;
@@ -58,7 +62,7 @@ Source& TheSource() {
 void* FromSource(std::size_t size) {
   Source& source = TheSource();
   if (!source.is_used.load(std::memory_order_relaxed)) source.is_used = true;
-  if (source.allocator.allocate != nullptr)
+  if (source.allocator.allocate != nullptr && size > kSmallBytes)
     return source.allocator.allocate(size, AlignedBytes::kAlignment, source.allocator.user);
   if (GuardsInUse() != Guards::kNone) return TakeGuardedBlock(size, AlignedBytes::kAlignment);
   void* data = ::operator new(size, AlignmentOf(size), std::nothrow);
@@ -67,7 +71,8 @@ void* FromSource(std::size_t size) {
 }
 void ToSource(void* data, std::size_t size) noexcept {
   const ArrayAllocator& allocator = TheSource().allocator;
-  if (allocator.release != nullptr) return allocator.release(data, size, AlignedBytes::kAlignment, allocator.user);
+  if (allocator.release != nullptr && size > kSmallBytes)
+    return allocator.release(data, size, AlignedBytes::kAlignment, allocator.user);
   if (GuardsInUse() != Guards::kNone) return ReturnGuardedBlock(static_cast<std::byte*>(data), size);
   ::operator delete(data, AlignmentOf(size));
 }

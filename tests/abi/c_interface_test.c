@@ -43,7 +43,10 @@ static void parallel_for(int32_t tasks, void (*task)(int32_t, void*), void* data
   for (i = 0; i < tasks; ++i) task(i, data);
   ++*(int*)user;
 }
+static long until_none = -1; /* so many more allocations; -1: no end */
 static void* allocate(size_t size, size_t alignment, void* user) {
+  if (until_none == 0) return NULL;
+  if (until_none > 0) --until_none;
   ++*(int*)user;
   return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
 }
@@ -375,6 +378,51 @@ static void test_buffers(const krafla_client* client, krafla_session* session) {
   CHECK(called[0] == 3);
 }
 
+/* Every allocation of a load and a run in turn gives nothing. */
+static void test_allocations(krafla_client* client) {
+  static const char kNorm[] =
+      "HloModule n\nENTRY main { x = f32[8,4,4,40] parameter(0) s = f32[40] parameter(1) o = f32[40] parameter(2)\n"
+      "  ROOT b = (f32[8,4,4,40], f32[40], f32[40]) batch-norm-training(x, s, o), epsilon=0.001, feature_index=3 }";
+  const krafla_input in[3] = {{x, 8 * 640 * 4}, {y, 160}, {y, 160}};
+  const krafla_output out[3] = {{sum, 8 * 640 * 4}, {product, 160}, {product + 40, 160}};
+  int n, refused = 0;
+  for (n = 0; n < 1000; ++n) {
+    krafla_session* session = NULL;
+    krafla_status* status = NULL;
+    until_none = n;
+    status = krafla_session_load_bytes(client, kNorm, sizeof(kNorm) - 1, NULL, &session);
+    if (status == NULL) status = krafla_session_run(session, in, 3, out, 3, NULL);
+    until_none = -1;
+    if (status == NULL) break;
+    ++refused;
+    GIVES(status, KRAFLA_RESOURCE_EXHAUSTED);
+    if (session != NULL) OK(krafla_session_run(session, in, 3, out, 3, NULL));
+    krafla_session_free(session);
+  }
+  CHECK(refused > 0 && n < 1000);
+}
+
+/* Outputs where inputs lie, and where another output does. */
+static void test_overlaps(krafla_session* session) {
+  krafla_input in[2] = {{NULL, BYTES}, {y, BYTES}};
+  krafla_output out[2] = {{NULL, BYTES}, {product, BYTES}};
+  float* state = (float*)malloc(BYTES + 64);
+  int i;
+  if (state == NULL) return;
+  in[0].data = state;
+  for (i = 0; i < COUNT; ++i) state[i] = (float)i;
+  out[0].data = state;
+  OK(krafla_session_run(session, in, 2, out, 2, NULL));
+  for (i = 0; i < COUNT; i += 999) CHECK(state[i] == (float)i + 3 && product[i] == (float)i * 3);
+  for (i = 0; i < COUNT; ++i) state[i] = (float)i;
+  out[0].data = state + 16;
+  OK(krafla_session_run(session, in, 2, out, 2, NULL));
+  for (i = 0; i < COUNT; i += 999) CHECK(state[i + 16] == (float)i + 3 && product[i] == (float)i * 3);
+  out[1].data = state;
+  REFUSED(krafla_session_run(session, in, 2, out, 2, NULL));
+  free(state);
+}
+
 int main(int argc, char** argv) {
   int i, blocks = 0, loops = 0;
   krafla_client* client = NULL;
@@ -402,7 +450,9 @@ int main(int argc, char** argv) {
   test_runs(session);
   CHECK(loops > 0);
   test_submissions(session);
+  test_overlaps(session);
   test_buffers(client, session);
+  test_allocations(client);
   CHECK(blocks > 0);
   GIVES(krafla_set_allocator(allocate, release, &blocks), KRAFLA_FAILED_PRECONDITION);
   krafla_client_free(client);

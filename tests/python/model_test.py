@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """krafla.load on the C interface: no JAX, and nothing compiled for this Python.    model_test.py DEVICE MODEL"""
+import os
 import pathlib
+import signal
 import sys
 import tempfile
 import threading
@@ -122,6 +124,65 @@ def check_refusals(model):
         assert np.array_equal(first(rows, np.int32(n)), rows[:n])
 
 
+def check_values(model):
+    """Types, numbers and memory that are easily mistaken for what they are not."""
+    client, x, y = krafla.Client(DEVICE), np.arange(12, dtype=np.float32).reshape(4, 3), np.ones(3, np.float32)
+    assert np.array_equal(client.put(x.astype(">f4")).numpy(), x)
+    for none in (np.zeros(3, "M8[s]"), "abc", np.zeros(3, np.longdouble)):
+        assert "none that a device takes" in str(raises(TypeError, lambda: client.put(none)))
+    raises(OverflowError, lambda: client.put(np.int8([7, 8]), type="s4"))
+    first = client.load(FIRST)
+    raises(OverflowError, lambda: first(x, 1 << 40))
+    raises(TypeError, lambda: first(x, 1.5))
+    raises(IndexError, lambda: first.run_buffers(x, np.int32(1), donate=[2]))
+    raises(ValueError, lambda: krafla.load("a\0b", DEVICE))
+    raises(ValueError, lambda: krafla.Client(DEVICE, cache_folder="a\0b"))
+    raises(TypeError, lambda: model(x, y, out=[5, 6]))
+    raises(TypeError, lambda: krafla.load(AFFINE, DEVICE, progress=5))
+    def fails(done, total):
+        raise KeyError(done)
+    if "kernels" in model.placement:
+        raises(KeyError, lambda: krafla.load(AFFINE, DEVICE, progress=fails))
+    assert np.array_equal(krafla.load(AFFINE, DEVICE, disable="fusion")(x, y)[0], x + y)
+    # An output where an input lies, wholly or in part, and two outputs where one has room.
+    memory = np.zeros(20, np.float32)
+    state, other = memory[:12].reshape(4, 3), np.empty((4, 3), np.float32)
+    state[:] = x
+    model(state, y, out=[state, other])
+    assert np.array_equal(state, x + y) and np.array_equal(other, x + y)
+    state[:] = x
+    model(state, y, out=[memory[2:14].reshape(4, 3), other])
+    assert np.array_equal(memory[2:14].reshape(4, 3), x + y)
+    raises(krafla.InvalidArgument, lambda: model(x, y, out=[state, memory[5:17].reshape(4, 3)]))
+
+
+def check_forks(model):
+    """A fork ends, and says what it cannot do; runs on the CPU go on."""
+    if not hasattr(os, "fork"):
+        return
+    x, y = np.zeros((4, 3), np.float32), np.ones(3, np.float32)
+    run, buffer = model.submit(x, y), model.client.put(x)
+    run.result(60)
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        try:
+            signal.alarm(60)
+            if model.device == "cpu":
+                assert np.array_equal(model(x, y)[0], x + 1)
+                assert np.array_equal(buffer.numpy(), x)
+            else:
+                for call in (lambda: model(x, y), lambda: buffer.numpy(), lambda: model.client.put(x), lambda: model.warm()):
+                    assert "fork" in str(raises(krafla.Error, call))
+            assert "fork" in str(raises(krafla.Error, lambda: model.submit(x, y)))
+            del model, buffer, run
+            os._exit(7)
+        except BaseException as error:
+            print(f"in the fork: {error!r}", flush=True)
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
 def check_buffers():
     client = krafla.Client(DEVICE)
     step, again = client.load(STEP), krafla.load(STEP, client)
@@ -210,6 +271,8 @@ def main():
     assert "instructions on" in model.placement and model.device in repr(model)
     check_calls(model)
     check_refusals(model)
+    check_values(model)
+    check_forks(krafla.load(AFFINE, DEVICE))
     check_threads(model)
     check_buffers()
     check_ends()

@@ -7,6 +7,12 @@
 
 namespace krafla {
 
+std::shared_ptr<const Buffer::Impl> Buffer::Impl::Make(const DeviceDescription& device,
+                                                       std::shared_ptr<DeviceBuffer> buffer,
+                                                       MemoryBudget::Claim claim) {
+  return SharedHere(std::make_unique<Impl>(MadeIn(), device.runs_on_host_threads, std::move(buffer), std::move(claim)));
+}
+
 Result<Buffer> Buffer::FromHost(const LocalClient& client, const Shape& shape, InputBytes bytes, HostMemory memory,
                                 std::function<void()> release) {
   return WithoutExceptions([&]() -> Result<Buffer> {
@@ -21,6 +27,7 @@ Result<Buffer> Buffer::FromHost(const LocalClient& client, const Shape& shape, I
     Shape dense = shape;
     dense.ClearLayout();
     const LocalClient::Impl& on = *client.impl_;
+    KRAFLA_TRY(on.Check());
     KRAFLA_ASSIGN(auto claim, on.budget->Take(dense.byte_size(), Format("A buffer of {}", dense.ToString(false))));
     const auto alignment = static_cast<std::uintptr_t>(std::min(StorageBytes(dense.element_type()), 8));
     const bool is_aligned = reinterpret_cast<std::uintptr_t>(bytes.data()) % alignment == 0;
@@ -30,18 +37,22 @@ Result<Buffer> Buffer::FromHost(const LocalClient& client, const Shape& shape, I
     } else {
       KRAFLA_ASSIGN(made, on.client->CopyToDevice(dense, bytes));
     }
-    return Buffer(std::make_shared<const Impl>(std::move(made), std::move(claim)));
+    return Buffer(Impl::Make(on.client->device(), std::move(made), std::move(claim)));
   });
 }
 
 const Shape& Buffer::shape() const { return impl_->buffer->shape(); }
 
 Result<> Buffer::Wait() const {
-  return WithoutExceptions([&] { return impl_->buffer->Wait(); });
+  return WithoutExceptions([&]() -> Result<> {
+    KRAFLA_TRY(impl_->Check());
+    return impl_->buffer->Wait();
+  });
 }
 
 Result<Buffer::View> Buffer::Read() const {
   return WithoutExceptions([&]() -> Result<View> {
+    KRAFLA_TRY(impl_->Check());
     KRAFLA_ASSIGN(HostView view, impl_->buffer->View());
     return View{view.bytes, std::move(view.owner)};
   });
@@ -53,6 +64,7 @@ Result<> Buffer::ReadTo(OutputBytes to) const {
     if (to.size() != size || (to.data() == nullptr && size > 0))
       return InvalidArgument("{} takes {} bytes; there is room for {}.", shape().ToString(false), size,
                              to.data() == nullptr ? 0 : to.size());
+    KRAFLA_TRY(impl_->Check());
     KRAFLA_ASSIGN(const HostView view, impl_->buffer->View());
     std::ranges::copy(view.bytes, to.begin());
     return {};

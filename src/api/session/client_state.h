@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "api/client.h"
+#include "base/made_in.h"
 #include "krafla/local_client.h"
 #include "krafla/session.h"
 
@@ -50,12 +51,19 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
 // Threads of a client. Null: those that all executables share.
 Result<std::shared_ptr<ThreadPool>> ThreadsOf(const ClientOptions& options);
 
+// What runs on the host's threads alone goes on in a fork, on the thread that calls.
+inline Result<> CheckProcess(const MadeIn& made_in, const DeviceDescription& device, std::string_view what) {
+  return device.runs_on_host_threads ? Result<>() : made_in.Check(what);
+}
+
 struct LocalClient::Impl {
+  MadeIn made_in;
   std::shared_ptr<Client> client;
   std::shared_ptr<ThreadPool> threads;
   std::shared_ptr<MemoryBudget> budget;
   DeviceInfo device;
 
+  Result<> Check() const { return CheckProcess(made_in, client->device(), "The client"); }
   // `make`: the back end's client.
   static Result<LocalClient> Create(const ClientOptions& options,
                                     const std::function<Result<std::shared_ptr<Client>>()>& make);
@@ -66,8 +74,14 @@ struct LocalClient::Impl {
 };
 
 struct Buffer::Impl {
+  MadeIn made_in;
+  bool is_on_host;  // nobody else's threads make it or read it
   std::shared_ptr<DeviceBuffer> buffer;
   MemoryBudget::Claim claim;
+
+  static std::shared_ptr<const Impl> Make(const DeviceDescription& device, std::shared_ptr<DeviceBuffer> buffer,
+                                          MemoryBudget::Claim claim);
+  Result<> Check() const { return is_on_host ? Result<>() : made_in.Check("The buffer"); }
 };
 
 // Calls `release` once, when its last copy goes.

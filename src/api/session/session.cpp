@@ -46,8 +46,11 @@ Result<std::size_t> FindName(std::span<const TensorInfo> infos, std::string_view
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Session::Session(Session&&) noexcept = default;
-Session& Session::operator=(Session&&) noexcept = default;
-Session::~Session() = default;
+Session& Session::operator=(Session&& other) noexcept {
+  std::swap(impl_, other.impl_);
+  return *this;
+}
+Session::~Session() { FreeHere(impl_); }
 
 Result<Session> Session::Load(const LocalClient& client, const XlaComputation& program, const SessionOptions& options) {
   return WithoutExceptions([&]() -> Result<Session> {
@@ -56,6 +59,7 @@ Result<Session> Session::Load(const LocalClient& client, const XlaComputation& p
       return InvalidArgument("SessionOptions::concurrent_runs is {}; it is from 1 to {}, or 0 for the default.",
                              options.concurrent_runs, ThreadPool::kMaxThreads);
     const LocalClient::Impl& on = *client.impl_;
+    KRAFLA_TRY(on.Check());
     auto impl = std::make_unique<Impl>();
     impl->client = on.client;
     impl->budget = on.budget;
@@ -104,10 +108,12 @@ Result<> Session::Run(Span<InputBytes> inputs, Span<OutputBytes> outputs, const 
 
 Result<std::vector<Buffer>> Session::Run(std::span<const BufferInput> inputs, const RunOptions& options) {
   return WithoutExceptions([&]() -> Result<std::vector<Buffer>> {
+    KRAFLA_TRY(impl_->CheckProcess());
     KRAFLA_TRY(impl_->CheckCounts(inputs.size(), impl_->outputs.infos.size()));
     std::vector<DeviceArgument> arguments(impl_->inputs.leaf_count);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i].buffer.impl_ == nullptr) return InvalidArgument("Input {} is a buffer that was moved from.", i);
+      KRAFLA_TRY(inputs[i].buffer.impl_->Check());
       arguments[impl_->inputs.leaves[i]] = {inputs[i].buffer.impl_->buffer, inputs[i].donated};
     }
     if (impl_->inputs.HasTokens()) {
@@ -125,8 +131,8 @@ Result<std::vector<Buffer>> Session::Run(std::span<const BufferInput> inputs, co
     KRAFLA_ASSIGN(auto made, impl_->executable->RunOnBuffersWithin(std::move(arguments), limit));
     std::vector<Buffer> out;
     for (std::size_t o = 0; o < claims.size(); ++o)
-      out.push_back(Buffer(
-          std::make_shared<const Buffer::Impl>(std::move(made[impl_->outputs.leaves[o]]), std::move(claims[o]))));
+      out.push_back(Buffer(Buffer::Impl::Make(impl_->client->device(), std::move(made[impl_->outputs.leaves[o]]),
+                                              std::move(claims[o]))));
     return out;
   });
 }
@@ -134,8 +140,9 @@ Result<std::vector<Buffer>> Session::Run(std::span<const BufferInput> inputs, co
 Result<Submission> Session::Submit(Span<InputBytes> inputs, Span<OutputBytes> outputs, const RunOptions& options,
                                    std::function<void(const Result<>&)> done) {
   return WithoutExceptions([&]() -> Result<Submission> {
+    KRAFLA_TRY(impl_->made_in.Check("The session"));  // the thread of its queue
     KRAFLA_TRY(impl_->CheckCounts(inputs.size(), outputs.size()));
-    auto state = std::make_shared<Submission::State>();
+    auto state = SharedHere(std::make_unique<Submission::State>());
     state->deadline = options.deadline;
     state->Follow(options.stop);
     state->done = std::move(done);
@@ -150,6 +157,7 @@ Result<Submission> Session::Submit(Span<InputBytes> inputs, Span<OutputBytes> ou
 
 Result<> Session::Warm(const RunOptions& options) {
   return WithoutExceptions([&]() -> Result<> {
+    KRAFLA_TRY(impl_->CheckProcess());
     KRAFLA_ASSIGN(std::vector<Literal> zeros, impl_->Zeros());
     KRAFLA_TRY(impl_->executable->RunShared(ToShared(std::move(zeros)), {options.deadline, options.stop}));
     return {};
@@ -160,6 +168,7 @@ Result<SessionProfile> Session::Profile(int runs) {
   return WithoutExceptions([&]() -> Result<SessionProfile> {
     if (!impl_->for_profile)
       return FailedPrecondition("The session was not loaded to be profiled: set SessionOptions::for_profile.");
+    KRAFLA_TRY(impl_->CheckProcess());
     KRAFLA_ASSIGN(const std::vector<Literal> zeros, impl_->Zeros());
     std::vector<const Literal*> arguments;
     for (const Literal& z : zeros) arguments.push_back(&z);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/session/apart.h"
 #include "api/session/client_state.h"
 #include "api/session/submission_queue.h"
 #include "krafla/session.h"
@@ -45,6 +46,7 @@ struct SessionTensors {
 };
 
 struct Session::Impl {
+  MadeIn made_in;
   std::shared_ptr<Client> client;
   std::shared_ptr<MemoryBudget> budget;
   std::shared_ptr<Executable> executable;
@@ -55,10 +57,13 @@ struct Session::Impl {
   MemoryBudget::Claim claim;
   SubmissionQueue queue;  // the first to go: it runs the others
 
+  Result<> CheckProcess() const { return krafla::CheckProcess(made_in, client->device(), "The session"); }
   Result<> Run(Span<InputBytes> in, Span<OutputBytes> out, const RunLimit& limit) {
+    KRAFLA_TRY(CheckProcess());
     KRAFLA_TRY(CheckCounts(in.size(), out.size()));
-    if (!inputs.HasTokens() && !outputs.HasTokens()) return executable->RunInPlace(in, out, limit);
-    const std::vector<InputBytes> in_leaves = inputs.OnLeaves(in);
+    KRAFLA_ASSIGN(const InputsApart apart, InputsApart::Of(in, out));
+    if (!inputs.HasTokens() && !outputs.HasTokens()) return executable->RunInPlace(apart.span(), out, limit);
+    const std::vector<InputBytes> in_leaves = inputs.OnLeaves(apart.span());
     const std::vector<OutputBytes> out_leaves = outputs.OnLeaves(out);
     return executable->RunInPlace(in_leaves, out_leaves, limit);
   }

@@ -29,12 +29,14 @@ bool Submission::IsDone() const {
 }
 
 Result<> Submission::Wait() const {
+  KRAFLA_TRY(state_->made_in.Check("The submission"));
   std::unique_lock lock(state_->mutex);
   state_->ended.wait(lock, [&] { return state_->outcome.has_value(); });
   return *state_->outcome;
 }
 
 std::optional<Result<>> Submission::WaitFor(std::chrono::nanoseconds time) const {
+  if (Result<> is_here = state_->made_in.Check("The submission"); !is_here) return is_here;
   std::unique_lock lock(state_->mutex);
   // A longer time than the clock can count is for ever.
   constexpr std::chrono::hours kLongest{24 * 365};

@@ -11,12 +11,14 @@
 #include <stop_token>
 #include <thread>
 
+#include "base/made_in.h"
 #include "base/run_limit.h"
 #include "krafla/session.h"
 
 namespace krafla {
 
 struct Submission::State {
+  MadeIn made_in;
   std::function<Result<>(const RunLimit&)> run;
   std::function<void(const Result<>&)> done;
   std::optional<RunLimit::Clock::time_point> deadline;

@@ -45,7 +45,7 @@ class VulkanInterop {
     dense.ClearLayout();
     KRAFLA_ASSIGN(std::shared_ptr<VulkanBuffer> made,
                   VulkanBuffer::Borrowed(*device, dense, range.buffer, range.offset, range.size, std::move(owner)));
-    return Buffer(std::make_shared<const Buffer::Impl>(std::move(made), MemoryBudget::Claim()));
+    return Buffer(Buffer::Impl::Make(client.impl_->client->device(), std::move(made), MemoryBudget::Claim()));
   }
 
   static Result<> Run(Session& session, std::span<const Buffer> inputs, std::span<const Buffer> outputs,
@@ -71,6 +71,7 @@ class VulkanInterop {
 
  private:
   static Result<VulkanExecutable*> ExecutableOf(const Session& session) {
+    KRAFLA_TRY(session.impl_->CheckProcess());
     KRAFLA_TRY(AppDevice(*session.impl_->client));
     auto* out = dynamic_cast<VulkanExecutable*>(session.impl_->executable.get());
     if (out == nullptr)
