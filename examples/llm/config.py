@@ -13,6 +13,29 @@ from checkpoint import CheckpointError
 FAMILIES = ("llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "phi3", "smollm3", "granite",
             "olmo2", "gpt_oss", "gemma", "gemma2", "gemma3_text", "gpt2")
 PICTURES = {"gemma3": "gemma3_text"}
+# What config.json leaves out: the configuration classes of Hugging Face's transformers have these, where they are others
+# than those that read_config knows. The part of a model with pictures that is the text's has what differs from them alone.
+DEFAULTS = {
+    "mistral": {"num_key_value_heads": 8, "sliding_window": 4096, "max_position_embeddings": 131072},
+    "mixtral": {"num_key_value_heads": 8, "rope_theta": 1e6, "rms_norm_eps": 1e-5, "max_position_embeddings": 131072},
+    "qwen2": {"max_position_embeddings": 32768, "sliding_window": 4096},
+    "qwen2_moe": {"max_position_embeddings": 32768, "sliding_window": 4096},
+    "qwen3": {"max_position_embeddings": 32768, "sliding_window": 4096},
+    "qwen3_moe": {"max_position_embeddings": 32768, "sliding_window": 4096},
+    "phi3": {"max_position_embeddings": 4096, "rms_norm_eps": 1e-5},
+    "smollm3": {"num_key_value_heads": 4, "max_position_embeddings": 32768, "rope_theta": 2e6, "tie_word_embeddings": True},
+    "olmo2": {"rms_norm_eps": 1e-5},
+    "gpt_oss": {"num_key_value_heads": 8, "head_dim": 64, "sliding_window": 128, "max_position_embeddings": 131072,
+                "rope_theta": 150000.0, "rms_norm_eps": 1e-5},
+    "gemma2": {"num_key_value_heads": 4, "sliding_window": 4096, "attn_logit_softcapping": 50.0,
+               "final_logit_softcapping": 30.0},
+    "gemma3_text": {"vocab_size": 262208, "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26,
+                    "num_attention_heads": 8, "num_key_value_heads": 4, "max_position_embeddings": 131072,
+                    "rope_theta": 1e6, "sliding_window": 4096},
+}
+# Families of which the classes look at sliding_window; the others have the key in some files, and no windows.
+WINDOWED = ("mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "phi3", "smollm3", "gemma2", "gemma3_text",
+            "gpt_oss")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,9 +116,17 @@ def _positive(config: dict, *names: str, default=None) -> int:
     return value
 
 
+def _number(config: dict, name: str, default: float | None = None) -> float:
+    """Above 0."""
+    value = _get(config, name, default=default)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+        raise CheckpointError(f"config.json has {name} {value!r}; it is a number above 0.")
+    return float(value)
+
+
 def _yarn(rope: dict, plain: np.ndarray, base: float, size: int, positions: int) -> Rope:
     """https://arxiv.org/abs/2309.00071: high frequencies as they are, low ones divided by the factor, a ramp between."""
-    factor = float(rope["factor"])
+    factor = _number(rope, "factor")
     original = rope.get("original_max_position_embeddings") or positions
 
     def turns(rotations: float) -> float:
@@ -117,8 +148,10 @@ def _yarn(rope: dict, plain: np.ndarray, base: float, size: int, positions: int)
 
 def _llama3(rope: dict, plain: np.ndarray) -> Rope:
     """Llama 3.1: wavelengths beyond the original context are divided by the factor, those in between blended."""
-    factor, original = float(rope["factor"]), rope["original_max_position_embeddings"]
-    low, high = float(rope["low_freq_factor"]), float(rope["high_freq_factor"])
+    factor, original = _number(rope, "factor"), _number(rope, "original_max_position_embeddings")
+    low, high = _number(rope, "low_freq_factor"), _number(rope, "high_freq_factor")
+    if low >= high:
+        raise CheckpointError(f"config.json's rope scaling has the low_freq_factor {low}, which is not below {high}.")
     share = np.clip((original * plain / (2 * math.pi) - low) / (high - low), 0, 1)
     return Rope(tuple((1 - share) * plain / factor + share * plain))
 
@@ -151,7 +184,7 @@ def make_rope(rope: dict, base: float, size: int, positions: int) -> Rope:
         if kind in ("default", "dynamic"):
             return Rope(tuple(plain))
         if kind == "linear":
-            return Rope(tuple(plain / float(rope["factor"])))
+            return Rope(tuple(plain / _number(rope, "factor")))
         if kind == "llama3":
             return _llama3(rope, plain)
         if kind == "yarn":
@@ -169,7 +202,7 @@ def make_rope(rope: dict, base: float, size: int, positions: int) -> Rope:
 def _ropes(config: dict, size: int, positions: int, family: str) -> dict[str, Rope]:
     """For layers with full attention and with a sliding window."""
     given = dict(config.get("rope_parameters") or config.get("rope_scaling") or {})
-    base = config.get("rope_theta") or 10000.0
+    base = _number(config, "rope_theta", 10000.0)
     for name in ("partial_rotary_factor", "original_max_position_embeddings"):  # Phi 3 has them beside it
         if config.get(name) is not None:
             given.setdefault(name, config[name])
@@ -177,19 +210,19 @@ def _ropes(config: dict, size: int, positions: int, family: str) -> dict[str, Ro
         out = {}
         for kind in ("full_attention", "sliding_attention"):
             one = given.get(kind) or {}
-            out[kind] = make_rope(one, float(one.get("rope_theta") or base), size, positions)
+            out[kind] = make_rope(one, _number(one, "rope_theta", base), size, positions)
         return out
-    full = make_rope(given, float(given.get("rope_theta") or base), size, positions)
+    full = make_rope(given, _number(given, "rope_theta", base), size, positions)
     if family == "gemma3_text":
         return {"full_attention": full,
-                "sliding_attention": make_rope({}, float(config.get("rope_local_base_freq") or 10000.0), size, positions)}
+                "sliding_attention": make_rope({}, _number(config, "rope_local_base_freq", 10000.0), size, positions)}
     return {"full_attention": full, "sliding_attention": full}
 
 
 def _kinds(config: dict, count: int, family: str) -> list[str]:
     """Of each layer: which attention it has."""
-    window = config.get("sliding_window")
-    if not window or not config.get("use_sliding_window", not family.startswith("qwen")):
+    has_windows = family in WINDOWED and config.get("use_sliding_window", not family.startswith(("qwen", "smollm")))
+    if not has_windows or not config.get("sliding_window"):
         return ["full_attention"] * count
     kinds = config.get("layer_types")
     if family == "gpt_oss" and kinds is None:
@@ -274,26 +307,30 @@ def read_config(config: dict) -> Config:
         raise CheckpointError(f"config.json has model_type {family!r}; {', '.join(FAMILIES)} and gemma3 are supported.")
     if family == "gpt2":
         return _gpt2(config)
+    config = {**DEFAULTS.get(family, {}), **config}
     gemma = family.startswith("gemma")
     width, heads = _positive(config, "hidden_size"), _positive(config, "num_attention_heads")
     size = _positive(config, "head_dim", default=256 if gemma else 128 if family == "qwen3" else width // heads)
+    if config.get("head_dim") is None and not gemma and family != "qwen3" and width % heads:
+        raise CheckpointError(f"config.json has a hidden_size of {width}, which its {heads} heads do not divide, and no head_dim.")
     kv_heads = _positive(config, "num_key_value_heads", default=heads)
     if heads % kv_heads:
         raise CheckpointError(f"config.json has {heads} heads for {kv_heads} of keys and values, which do not divide them.")
     positions = _positive(config, "max_position_embeddings", default=8192 if gemma else 2048)
     count = _positive(config, "num_hidden_layers")
     ropes = _ropes(config, size, positions, family)
-    window = config.get("sliding_window")
+    kinds = _kinds(config, count, family)
+    window = _positive(config, "sliding_window") if "sliding_attention" in kinds else None
     layers = tuple(Layer(ropes[kind] if turns else None, window if kind == "sliding_attention" else None, experts)
-                   for kind, turns, experts in zip(_kinds(config, count, family), _turns(config, count, family),
+                   for kind, turns, experts in zip(kinds, _turns(config, count, family),
                                                    _experts(config, count, family), strict=True))
     scale = size ** -0.5
     if family in ("gemma2", "gemma3_text"):
-        scale = float(_get(config, "query_pre_attn_scalar", default=256)) ** -0.5
+        scale = _number(config, "query_pre_attn_scalar", 256) ** -0.5
     activation = "gelu_tanh" if gemma and not config.get("hidden_activation") else activation_of(
         config, "hidden_activation" if gemma else "hidden_act")
     plain = Config(family, _positive(config, "vocab_size"), width, _positive(config, "intermediate_size"), heads, kv_heads,
-                  size, positions, layers, activation, True, "rms", float(_get(config, "rms_norm_eps", default=1e-6)),
+                  size, positions, layers, activation, True, "rms", _number(config, "rms_norm_eps", 1e-6),
                   1.0 if gemma else 0.0, scale, bool(config.get("tie_word_embeddings", gemma)),
                   family in ("qwen3", "qwen3_moe", "gemma3_text"), family in ("gemma2", "gemma3_text"),
                   math.sqrt(width) if gemma else 1.0,

@@ -126,6 +126,27 @@ class Families(Test):
             with self.subTest(name):
                 self.assertEqual(configuration.read_config(saved), configuration.read_config(checkpoints.MODELS[name]))
 
+    def test_what_a_configuration_leaves_out(self):
+        differences = {"hidden_size": 2560, "intermediate_size": 10240, "model_type": "gemma3_text", "num_hidden_layers": 34,
+                       "rope_scaling": {"factor": 8.0, "rope_type": "linear"}, "sliding_window": 1024}
+        found = configuration.read_config({"model_type": "gemma3", "text_config": differences})
+        self.assertEqual((found.heads, found.kv_heads, found.head_size, found.vocabulary, found.positions), (8, 4, 256, 262208, 131072))
+        whole, local = found.layers[5], found.layers[0]
+        self.assertEqual((whole.window, local.window), (None, 1024))
+        self.assertAlmostEqual(whole.rope.frequencies[1] * 8, 1e6 ** (-1 / 128))
+        self.assertAlmostEqual(local.rope.frequencies[1], 1e4 ** (-1 / 128))
+        # Classes that do not look at the key have no windows.
+        self.assertIsNone(configuration.read_config({**checkpoints.MODELS["llama2"], "sliding_window": 8}).layers[0].window)
+
+    def test_configurations_that_are_wrong(self):
+        for wrong in ({"rope_theta": -5}, {"rms_norm_eps": "x"}, {"hidden_size": 65}, {"rope_scaling": {"rope_type": "linear", "factor": 0}},
+                      {"rope_scaling": {"rope_type": "linear", "factor": "two"}}, {"rope_scaling": {"rope_type": "yarn", "factor": None}},
+                      {"rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 1,
+                                        "original_max_position_embeddings": 8192}},
+                      {"model_type": "mistral", "sliding_window": -1}, {"model_type": "mistral", "sliding_window": 2.5}):
+            with self.subTest(str(wrong)), self.assertRaises(checkpoint.CheckpointError):
+                configuration.read_config({**checkpoints.MODELS["llama2"], **wrong})
+
     def test_python_and_cpp_agree_on_all_devices(self):
         for name in ("llama3", "gemma3", "gpt2"):
             with self.subTest(name):

@@ -56,14 +56,15 @@ def initialize():
         _fail_quietly(xla_bridge)
 
     # What JAX has for the platforms that it knows by name only.
-    from . import (_cache, _clients, _custom_partitioning, _donation, _host_callback, _linalg, _ragged_dot, _windows)
+    from . import (_cache, _clients, _custom_partitioning, _donation, _host_callback, _lifetime, _linalg, _ragged_dot,
+                   _windows)
 
     def host_functions(platform):
         _host_callback.install(platform, library)
         _linalg.install(platform)
 
     for install in (_donation.install, _cache.install, _clients.install, _custom_partitioning.install,
-                    _ragged_dot.install, _windows.install, host_functions):
+                    _lifetime.install, _ragged_dot.install, _windows.install, host_functions):
         try:
             install(PLATFORM)
         except Exception:  # a private interface of JAX that moved costs its feature, not the platform
