@@ -73,10 +73,12 @@ Result<std::vector<BuiltKernel>> KernelBuilder::BuildConcatenate() {
   int64_t begin = 0;
   const ElementType type = whole.shape().element_type();
   const bool are_few = StorageBytes(type) >= kLeastBytes && dims[d] <= kMostParts;
-  bool are_elements =
-      (are_few || (dims[d] > kMostParts && std::cmp_less_equal(dims[d], plan_.side_by_side) && !IsComplex(type))) &&
-      std::all_of(dims.begin() + static_cast<std::ptrdiff_t>(d) + 1, dims.end(),
-                  [](int64_t extent) { return extent == 1; });
+  // Where many are put side by side as they lie, few narrow ones are too.
+  const bool are_many =
+      dims[d] > kMostParts || (StorageBytes(type) < kLeastBytes && std::cmp_greater(plan_.side_by_side, kMostParts));
+  bool are_elements = (are_few || (are_many && std::cmp_less_equal(dims[d], plan_.side_by_side) && !IsComplex(type))) &&
+                      std::all_of(dims.begin() + static_cast<std::ptrdiff_t>(d) + 1, dims.end(),
+                                  [](int64_t extent) { return extent == 1; });
   for (std::size_t n = 0; n < whole.operand_count(); ++n) {
     const Shape& shape = whole.operand(n)->shape();
     if (shape.element_count() > 0) parts.push_back({n, begin});

@@ -118,7 +118,7 @@ std::string FftText(std::string_view result, std::string_view operand, std::stri
 
 // Powers of two, odd products, primes that butterflies take, that are summed, that are convolved.
 TEST_P(LinalgTest, FftOfAnyLength) {
-  for (int n : {1, 2, 5, 12, 16, 17, 77, 101, 1024, 2187})
+  for (int n : {1, 2, 5, 12, 16, 17, 77, 101, 254, 497, 1024, 1073, 2187})
     Compare(FftText(Format("c64[3,{}]", n), Format("c64[3,{}]", n), "FFT", std::to_string(n)), 1e-6);
   for (int n : {1, 30, 64, 202})
     Compare(FftText(Format("c64[{}]", n), Format("c64[{}]", n), "IFFT", std::to_string(n)), 1e-6);
@@ -134,16 +134,17 @@ TEST_P(LinalgTest, RealFftOfAnyLength) {
 
 // Lines that are transformed side by side: a block of them and some more.
 TEST_P(LinalgTest, FftOfManyLines) {
-  for (int n : {1, 15, 16, 101, 360}) {
+  for (int n : {1, 15, 16, 53, 101, 187, 360, 1073}) {
     Compare(FftText(Format("c64[3,7,{}]", n), Format("c64[3,7,{}]", n), "FFT", std::to_string(n)), 1e-6);
     Compare(FftText(Format("c64[9,{}]", n), Format("c64[9,{}]", n), "IFFT", std::to_string(n)), 1e-6);
   }
-  for (int n : {3, 34, 120}) {
+  for (int n : {3, 34, 120, 497}) {
     const std::string real = Format("f32[21,{}]", n), half = Format("c64[21,{}]", n / 2 + 1);
     Compare(FftText(half, real, "RFFT", std::to_string(n)), 1e-6);
     Compare(FftText(real, half, "IRFFT", std::to_string(n)), 1e-6);
   }
-  Compare(FftText("c128[18,45]", "c128[18,45]", "FFT", "45"), 1e-14);
+  for (int n : {45, 190})
+    Compare(FftText(Format("c128[18,{}]", n), Format("c128[18,{}]", n), "FFT", std::to_string(n)), 1e-14);
 }
 
 TEST_P(LinalgTest, FftOfSeveralDimensions) {

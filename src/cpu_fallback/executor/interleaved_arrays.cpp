@@ -19,7 +19,9 @@ using plan::NodeOp;
 
 namespace {
 
-constexpr std::size_t kLeastArrays = 5;  // of fewer, vectors have parts (NativePlanner::FindInterleaved)
+// Of fewer, vectors have parts (NativePlanner::FindInterleaved), but for bytes and pairs of them.
+constexpr std::size_t kLeastArrays = 5, kLeastNarrowArrays = 2;
+constexpr int kNarrowBytes = 2;
 constexpr std::size_t kMostArrays = 64;  // their places lie on a run's stack
 constexpr int64_t kRowsAtOnce = 256;
 
@@ -28,11 +30,13 @@ constexpr int64_t kRowsAtOnce = 256;
 std::optional<InterleavedArrays> InterleavedArrays::Make(const ElementProgram& program, int64_t least) {
   const Dims& dims = program.space.dims();
   const std::size_t count = program.stores.size();
-  if (count < kLeastArrays || count > kMostArrays || dims.size() != 1 || !program.results.empty()) return std::nullopt;
+  if (count < kLeastNarrowArrays || count > kMostArrays || dims.size() != 1 || !program.results.empty())
+    return std::nullopt;
   InterleavedArrays out;
   out.rows_ = dims[0];
   out.to_ = program.stores[0].buffer;
   out.width_ = StorageBytes(program.stores[0].storage);
+  if (count < kLeastArrays && out.width_ > kNarrowBytes) return std::nullopt;
   if (out.rows_ * static_cast<int64_t>(count) * out.width_ < least) return std::nullopt;
   out.offset_ = INT64_MAX;
   for (const plan::Store& s : program.stores) out.offset_ = std::min(out.offset_, program.space.expr(s.index).constant);

@@ -23,8 +23,6 @@ using plan::Reduction;
 
 namespace {
 
-constexpr int64_t kElementsBetweenLooks = 65536;  // after which it is asked whether the run may go on
-
 template <class T>
 bool HasNan(const std::byte* values, int64_t n) {
   const T* const from = reinterpret_cast<const T*>(values);
@@ -326,29 +324,6 @@ void ReduceRun::FoldInF64(Worker& worker, const CompiledStage& stage, int64_t ti
   for (std::size_t v = 0; v < values; ++v) RoundTotals(totals[v], lanes, reinterpret_cast<float*>(to[v]));
 }
 
-void ReduceRun::FoldWindow(Worker& worker, std::byte* to) const {
-  const TileGrid::Tile& tile = worker.row_tile;
-  const auto fold = [&](std::byte* sum, int64_t begin, int64_t end) {
-    window_->Run(worker.bindings, tile.origin, tile.rows, tile.columns, sum, tile.columns, begin, end);
-  };
-  if (!window_in_groups_) {
-    for (int64_t begin = 0; begin < window_->elements() && !IsInterrupted(); begin += kElementsBetweenLooks)
-      fold(to, begin, std::min(begin + kElementsBetweenLooks, window_->elements()));
-    return;
-  }
-  const auto lanes = static_cast<std::size_t>(worker.lanes);
-  float* partial = reinterpret_cast<float*>(worker.memory + groups_);
-  double* total = reinterpret_cast<double*>(worker.memory + groups_ + accumulator_bytes_);
-  std::copy_n(reinterpret_cast<const float*>(to), lanes, total);
-  for (int64_t begin = 0; begin < window_->elements(); begin += kWindowTurns) {
-    if (begin % kElementsBetweenLooks == 0 && IsInterrupted()) return;
-    std::fill_n(partial, lanes, -0.0f);
-    fold(reinterpret_cast<std::byte*>(partial), begin, std::min(begin + kWindowTurns, window_->elements()));
-    AddF32(partial, lanes, total);
-  }
-  RoundTotals(total, lanes, reinterpret_cast<float*>(to));
-}
-
 void ReduceRun::FoldInPairs(Worker& worker, const CompiledStage& stage, int64_t tiles, bool fresh,
                             std::byte* const* to) const {
   std::size_t values = 0;
@@ -480,25 +455,6 @@ void ReduceRun::RunRowStage(Worker& worker, const CompiledStage& stage) const {
   stage.program.RunTile(worker.memory + stage.frame, worker.row_tile.origin, rows, columns, params);
 }
 
-// The sums of a window where they are stored.
-void ReduceRun::RunInPlace(Worker& worker) const {
-  const TileGrid::Tile& tile = worker.row_tile;
-  const CompiledReduction& r = stages_[0].reductions[0];
-  const int width = r.values[0].width;
-  int64_t at = window_target_->offset;
-  for (std::size_t d = 0; d < row_rank_; ++d) at += tile.origin[d] * window_target_->strides[d];
-  const int64_t stride =
-      tile_.row_dim < 0 ? tile.columns : window_target_->strides[static_cast<std::size_t>(tile_.row_dim)];
-  std::byte* to = worker.bindings[static_cast<std::size_t>(window_target_->buffer)] + at * width;
-  const std::byte* initial = worker.memory + initials_ + 8 * r.first_param;
-  const bool dense = stride == tile.columns;
-  for (int64_t row = 0; row < (dense ? 1 : tile.rows); ++row)
-    Fill(width, initial, to + row * stride * width, dense ? tile.rows * tile.columns : tile.columns);
-  window_->Run(worker.bindings, tile.origin, tile.rows, tile.columns, to, stride, 0, window_->elements());
-  for (int64_t row = 0; row < (dense ? 1 : tile.rows); ++row)
-    SettleNans(r.arithmetic, to + row * stride * width, dense ? tile.rows * tile.columns : tile.columns);
-}
-
 void ReduceRun::RunRowTile(Worker& worker) const {
   if (window_target_) return RunInPlace(worker);
   for (const CompiledStage& stage : stages_) {
@@ -586,6 +542,7 @@ Result<> ReduceRun::RunSplit(std::span<std::byte* const> bindings, ThreadPool& p
 
 Result<> ReduceRun::Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const {
   if (chunks_ > 1) return RunSplit(bindings, pool, scratch);
+  if (window_rows_ && window_target_) return RunWindowRows(bindings, pool, scratch);
   pool.ParallelItems(rows_.count(), row_tile_nanoseconds_, [&](int64_t begin, int64_t end, int number) {
     Worker worker;
     Start(worker, scratch + number * worker_bytes_, bindings);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of elements, reduced in stages. A tile lies along element dimensions (its values are folded into one number a
 // row), along row dimensions (rows side by side, folded element by element), or both. Made by reduce_setup.cpp, run by
-// reduce_kernel.cpp.
+// reduce_kernel.cpp and, of windows, reduce_windows.cpp.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,13 @@
 #include "cpu_fallback/executor/row_values.h"
 #include "cpu_fallback/executor/stage_arrays.h"
 #include "cpu_fallback/executor/window_fold.h"
+#include "cpu_fallback/executor/window_rows.h"
 
 namespace krafla::cpu {
 
-inline constexpr std::size_t kMaxReducedValues = 512;  // that the reductions of one stage have
-inline constexpr int64_t kWindowTurns = 64;            // elements of a window that are added in turn
+inline constexpr std::size_t kMaxReducedValues = 512;    // that the reductions of one stage have
+inline constexpr int64_t kWindowTurns = 64;              // elements of a window that are added in turn
+inline constexpr int64_t kElementsBetweenLooks = 65536;  // after which it is asked whether the run may go on
 
 class ReduceRun final : public CpuKernel {
  public:
@@ -41,6 +43,7 @@ class ReduceRun final : public CpuKernel {
     bool is_stopped = false;
   };
 
+  void ChooseWindow(const plan::ReduceKernel& body);
   void ChooseLayout(const plan::ReduceKernel& body);
   // The grid of row tiles, and what follows from its shape.
   void PlaceRows(const plan::ReduceKernel& body);
@@ -101,12 +104,14 @@ class ReduceRun final : public CpuKernel {
   void RunRowStage(Worker& worker, const CompiledStage& stage) const;
   void RunRowTile(Worker& worker) const;
   void RunInPlace(Worker& worker) const;
+  Result<> RunWindowRows(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const;
   Result<> RunSplit(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const;
 
   ReduceLayout layout_ = ReduceLayout::kElements;
   std::optional<WindowFold> window_;  // of the one element stage
   bool window_in_groups_ = false;
   std::optional<WindowFold::Target> window_target_;  // the sums are made where they are stored
+  std::optional<WindowRows> window_rows_;            // so, row by row
   std::size_t row_rank_ = 0;
   ReduceLanes lanes_;
   TileShape tile_;

@@ -130,8 +130,9 @@ KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads, int64_t runs)
   };
   out->window_in_groups_ =
       out->window_ && is_f32_sum(body.stages[0].reductions[0]) && out->window_->elements() > kWindowTurns;
-  if (out->window_ && !out->window_in_groups_ && body.stages.size() == 2)
-    out->window_target_ = out->window_->FindTarget(body.stages[1]);
+  out->ChooseWindow(body);
+  if (out->window_ && out->window_->IsOfShortRows() && !out->window_rows_)
+    out->window_.reset(), out->window_target_.reset();
   if (out->window_)
     for (std::vector<ElementType>& types : out->lanes_) std::ranges::fill(types, out->window_->lane());
   out->ChooseLayout(body);
@@ -144,6 +145,19 @@ KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads, int64_t runs)
   KRAFLA_TRY(out->CompileStages(body, runs));
   out->PlaceMemory(threads);
   return out;
+}
+
+// Where the window's sums are made, and whether a row of several dimensions at a time.
+void ReduceRun::ChooseWindow(const plan::ReduceKernel& body) {
+  if (!window_ || window_in_groups_ || body.stages.size() < 2) return;
+  const auto target_of = [&](const WindowFold& fold) {
+    return body.stages.size() == 2 ? fold.FindTarget(body.stages[1]) : std::nullopt;
+  };
+  WindowFold dense = window_->WithDenseColumns(body.row_dims);
+  window_target_ = target_of(dense);
+  window_rows_ = WindowRows::Find(dense, window_target_, *window_, body.stages[0].reductions[0], body.row_dims);
+  if (window_rows_) window_ = std::move(dense);
+  else window_target_ = target_of(*window_);
 }
 
 void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {

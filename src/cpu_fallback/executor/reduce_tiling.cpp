@@ -31,6 +31,7 @@ constexpr int64_t kTileElements = 2048;
 // less.
 constexpr int64_t kDenseBytes = 65536;
 constexpr int64_t kDenseColumns = 4096;
+constexpr int64_t kLeastDenseRows = 32;
 constexpr int64_t kNativeElements = 8192;
 constexpr int64_t kSummedLanes = 64;    // that a row is added in
 constexpr int64_t kFoldedColumns = 32;  // two vectors
@@ -312,7 +313,9 @@ class ReduceTilingChoice {
     out_.layout = ReduceLayout::kRowsByElements;
     out_.has_dense_columns = true;
     out_.tile.columns = width, out_.tile.row_dim = second_element;
-    out_.tile.rows = std::min({Extent(second_element), turns, dense_elements_ / width});
+    // What any order gives is folded with many rows at a call, however long they are.
+    const int64_t least = sums_floats_ ? 1 : kLeastDenseRows;
+    out_.tile.rows = std::min({Extent(second_element), turns, std::max(dense_elements_ / width, least)});
     if (out_.tile.rows == Extent(second_element)) TakePlanes(LongestOther(row_rank_, rank_, second_element));
     const bool is_taken = !few || out_.tile.planes > 1;
     if (!is_taken) out_ = before;

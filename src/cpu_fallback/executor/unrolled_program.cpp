@@ -228,6 +228,17 @@ int NarrowestAccess(const ElementProgram& program) {
   return least;
 }
 
+// Whether what is loaded of fewer than 4 bytes lies side by side along the innermost dimension of the rows, so that
+// vectors of rows take it as it lies.
+bool AreRowsSideBySide(const ElementProgram& program, std::size_t row_rank) {
+  if (row_rank == 0) return false;
+  return std::ranges::all_of(program.nodes, [&](const Node& n) {
+    if (n.op != NodeOp::kLoad || StorageBytes(n.storage) >= 4) return true;
+    const auto along = program.space.StrideAlong(n.index, static_cast<int>(row_rank) - 1);
+    return along.affine && along.stride == 1;
+  });
+}
+
 // The stages as one program over the rows, with nodes of its own for each element.
 std::optional<ElementProgram> UnrolledStages(const plan::ReduceKernel& body) {
   Unroller out(body.row_dims, body.stages[0].program.buffers);
@@ -293,7 +304,12 @@ std::optional<ElementProgram> UnrolledReduction(const plan::ReduceKernel& body, 
   for (const ReduceStage& stage : body.stages) {
     const bool is_element = stage.scope == ReduceStage::Scope::kElement;
     if (HasMasks(stage.program, body.row_dims.size())) return std::nullopt;
-    if (const int width = NarrowestAccess(stage.program); is_element && width < 4 && !FitsWord(elements, width))
+    // Narrow numbers alone are reduced in lanes of their own width, but not with numbers of elements beside them.
+    const bool is_place =
+        std::ranges::all_of(stage.reductions, [](const Reduction& r) { return FindArgExtremum(r) != nullptr; });
+    if (const int width = NarrowestAccess(stage.program);
+        is_element && width < 4 && !FitsWord(elements, width) &&
+        !(is_place && AreRowsSideBySide(stage.program, body.row_dims.size())))
       return std::nullopt;
     std::size_t each = stage.program.nodes.size();
     for (const Reduction& r : stage.reductions) {
@@ -389,29 +405,52 @@ std::optional<ElementProgram> UnrolledRows(const ElementProgram& program) {
   if (!native::HasNativeCode() || dims.size() < 2 || !program.results.empty() || program.stores.empty() ||
       HasMasks(program, program.space.dims().size()))
     return std::nullopt;
-  const int column = static_cast<int>(dims.size()) - 1, row = column - 1;
-  const int64_t columns = dims.back(), rows = dims[At(row)];
+  // Several dimensions of which a row has few elements in all are one row.
+  std::size_t first = dims.size() - 1;
+  int64_t columns = dims.back();
+  for (; first > 1 && columns * dims[first - 1] <= native::kMaxInterleaved; --first) columns *= dims[first - 1];
+  const bool is_of_one = first + 1 == dims.size();
+  const Dims inner(dims.begin() + static_cast<std::ptrdiff_t>(first), dims.end());
+  const int row = static_cast<int>(first) - 1;
+  const int64_t rows = dims[At(row)];
   const bool is_narrow =
-      native::HasByteShuffles() && columns <= native::kMaxInterleavedBytes && IsNarrow(program, columns);
+      native::HasByteShuffles() && columns <= native::kMaxInterleavedBytes && is_of_one && IsNarrow(program, columns);
   const bool is_wide = columns <= native::kMaxInterleaved && NarrowestAccess(program) >= 4;
   if (columns < 2 || rows < kFewRows || (!is_narrow && !is_wide)) return std::nullopt;
   if (program.nodes.size() * static_cast<std::size_t>(columns) > kMostUnrolledNodes) return std::nullopt;
+  // Along the elements of a row and from one row to the next, where these are two strides.
+  struct Strides {
+    int64_t along = 0, across = 0;
+  };
+  const auto strides_of = [&](plan::IndexId index) -> std::optional<Strides> {
+    const auto along = program.space.StrideAlong(index, static_cast<int>(dims.size()) - 1);
+    const auto across = program.space.StrideAlong(index, row);
+    if (!along.affine || !across.affine) return std::nullopt;
+    int64_t stride = along.stride;
+    for (std::size_t d = dims.size(); --d > first;) {
+      stride *= dims[d];
+      const auto next = program.space.StrideAlong(index, static_cast<int>(d) - 1);
+      if (!next.affine || next.stride != stride) return std::nullopt;
+    }
+    return Strides{along.stride, across.stride};
+  };
   for (const Store& s : program.stores) {
-    const auto along = program.space.StrideAlong(s.index, column), across = program.space.StrideAlong(s.index, row);
-    if (!along.affine || !across.affine || along.stride != 1 || across.stride != columns) return std::nullopt;
+    const std::optional<Strides> strides = strides_of(s.index);
+    if (!strides || strides->along != 1 || strides->across != columns) return std::nullopt;
   }
   const auto is_far = [&](const Node& n) {
     if (n.op != NodeOp::kLoad) return false;
-    const auto along = program.space.StrideAlong(n.index, column), across = program.space.StrideAlong(n.index, row);
-    if (!along.affine || !across.affine) return true;
-    if (along.stride == 1 && across.stride == columns) return false;
+    const std::optional<Strides> strides = strides_of(n.index);
+    if (!strides) return true;
+    if (strides->along == 1 && strides->across == columns) return false;
     if (is_narrow) return true;
-    return !AreShortRowsClose(StorageBytes(n.storage), columns, across.stride, along.stride);
+    return !AreShortRowsClose(StorageBytes(n.storage), columns, strides->across, strides->along);
   };
   const bool computes = std::ranges::any_of(program.nodes, [](const Node& n) { return n.op == NodeOp::kHlo; });
   if (!computes || std::ranges::none_of(program.nodes, is_far)) return std::nullopt;
-  Unroller out(std::span<const int64_t>(dims.data(), dims.size() - 1), program.buffers);
-  for (int64_t c = 0; c < columns; ++c) out.Add(program, std::span<const int64_t>(&c, 1), {}, true);
+  Unroller out(std::span<const int64_t>(dims.data(), first), program.buffers);
+  Dims element(inner.size(), 0);
+  do { out.Add(program, element, {}, true); } while (NextIndex({element.data(), element.size()}, inner));
   return std::move(out).Finish();
 }
 

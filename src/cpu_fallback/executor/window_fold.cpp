@@ -38,13 +38,11 @@ uint64_t OneBits(ElementType type) {
   return 1;
 }
 
-// The i in [0, count) with lo <= at + step * i < hi; step is not 0.
-struct Interval {
-  int64_t begin = 0, end = 0;
-  bool operator==(const Interval&) const = default;
-};
 int64_t CeilDivSigned(int64_t a, int64_t b) { return a / b + (a % b != 0 && (a < 0) == (b < 0) ? 1 : 0); }
-Interval Inside(int64_t at, int64_t step, int64_t lo, int64_t hi, int64_t count) {
+
+}  // namespace
+
+IndexRange RangeInside(int64_t at, int64_t step, int64_t lo, int64_t hi, int64_t count) {
   if (step < 0) {
     // lo <= at + step * i < hi is 1 - hi <= -at - step * i < 1 - lo.
     std::swap(lo, hi);
@@ -53,8 +51,6 @@ Interval Inside(int64_t at, int64_t step, int64_t lo, int64_t hi, int64_t count)
   const int64_t begin = std::clamp<int64_t>(CeilDivSigned(lo - at, step), 0, count);
   return {begin, std::clamp<int64_t>(CeilDivSigned(hi - at, step), begin, count)};
 }
-
-}  // namespace
 
 std::optional<WindowFold> WindowFold::Find(const plan::ReduceStage& stage, std::span<const int64_t> row_dims,
                                            std::span<const int64_t> element_dims) {
@@ -116,7 +112,7 @@ std::optional<WindowFold> WindowFold::Find(const plan::ReduceStage& stage, std::
   out.ChooseWindowTile(row_dims);
   if (out.tile_.column_dim < 0) return std::nullopt;
   // Vectors of the narrow type hold little of short rows.
-  if (is_narrow && !widens && out.tile_.columns < kNarrowColumns) return std::nullopt;
+  out.is_of_short_rows_ = is_narrow && !widens && out.tile_.columns < kNarrowColumns;
   // Long runs of a row's own elements are folded vector by vector instead of number by number of many rows, and what is
   // too far apart for vectors is transposed where the order is of no matter.
   const int64_t step = std::abs(out.strides_[At(out.tile_.column_dim)]);
@@ -205,6 +201,22 @@ void WindowFold::ChooseWindowTile(std::span<const int64_t> row_dims) {
   if (tile_.row_dim >= 0) tile_.rows = std::min(extent(tile_.row_dim), left);
 }
 
+WindowFold WindowFold::WithDenseColumns(std::span<const int64_t> row_dims) const {
+  WindowFold out = *this;
+  TileShape tile;
+  for (int d = 0; d < static_cast<int>(row_dims.size()); ++d)
+    if (row_dims[At(d)] > 1 && StrideOf(d) == 1) tile.column_dim = d;
+  if (tile.column_dim < 0) return out;
+  tile.columns = std::min(row_dims[At(tile.column_dim)], kWindowTileElements);
+  for (int d = 0; d < static_cast<int>(row_dims.size()); ++d) {
+    if (d == tile.column_dim || row_dims[At(d)] == 1) continue;
+    if (tile.row_dim < 0 || std::abs(StrideOf(d)) < std::abs(StrideOf(tile.row_dim))) tile.row_dim = d;
+  }
+  if (tile.row_dim >= 0) tile.rows = std::min(row_dims[At(tile.row_dim)], kWindowTileElements / tile.columns);
+  out.tile_ = tile;
+  return out;
+}
+
 std::optional<WindowFold::Target> WindowFold::FindTarget(const plan::ReduceStage& stage) const {
   const ElementProgram& p = stage.program;
   if (stage.scope != plan::ReduceStage::Scope::kRow || p.stores.size() != 1 || p.stores[0].mask != kNoNode)
@@ -227,7 +239,7 @@ void WindowFold::Run(std::span<std::byte* const> buffers, std::span<const int64_
   const int64_t row_stride = StrideOf(tile_.row_dim), column_stride = StrideOf(tile_.column_dim);
   // Elements of the window with the same rectangle are folded together.
   struct Rectangle {
-    Interval rows, columns;
+    IndexRange rows, columns;
     bool operator==(const Rectangle&) const = default;
   };
   Rectangle rectangle;
@@ -251,7 +263,7 @@ void WindowFold::Run(std::span<std::byte* const> buffers, std::span<const int64_
   for (; begin < end; ++begin, NextIndex({element.data(), element.size()}, element_dims_)) {
     int64_t at = corner;
     for (std::size_t e = 0; e < element.size(); ++e) at += element[e] * strides_[row_rank_ + e];
-    Interval r{0, rows}, c{0, columns};
+    IndexRange r{0, rows}, c{0, columns};
     for (const Bound& b : bounds_) {
       int64_t value = b.constant;
       for (std::size_t d = 0; d < row_rank_; ++d) value += origin[d] * b.coefficients[d];
@@ -262,9 +274,9 @@ void WindowFold::Run(std::span<std::byte* const> buffers, std::span<const int64_
         if (value < b.lo || value >= b.hi) r.end = r.begin;
         continue;
       }
-      Interval& side = along_rows != 0 ? r : c;
-      const Interval inside =
-          Inside(value, along_rows != 0 ? along_rows : along_columns, b.lo, b.hi, along_rows != 0 ? rows : columns);
+      IndexRange& side = along_rows != 0 ? r : c;
+      const IndexRange inside = RangeInside(value, along_rows != 0 ? along_rows : along_columns, b.lo, b.hi,
+                                            along_rows != 0 ? rows : columns);
       side.begin = std::max(side.begin, inside.begin);
       side.end = std::max(side.begin, std::min(side.end, inside.end));
     }
@@ -276,7 +288,7 @@ void WindowFold::Run(std::span<std::byte* const> buffers, std::span<const int64_
     if (skips_outside_) continue;
     flush();
     const void* outside = &outside_;
-    const Interval all{0, columns};
+    const IndexRange all{0, columns};
     fold({{0, r.begin}, all}, &outside, 1, 0, 0);
     fold({{r.end, rows}, all}, &outside, 1, 0, 0);
     fold({r, {0, c.begin}}, &outside, 1, 0, 0);

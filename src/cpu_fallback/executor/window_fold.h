@@ -18,6 +18,13 @@ namespace krafla::cpu {
 // bounds tell faster, and for few sums.
 inline constexpr int64_t kManyWindowElements = 32;
 
+// The i in [0, count) with lo <= at + step * i < hi; step is not 0.
+struct IndexRange {
+  int64_t begin = 0, end = 0;
+  bool operator==(const IndexRange&) const = default;
+};
+IndexRange RangeInside(int64_t at, int64_t step, int64_t lo, int64_t hi, int64_t count);
+
 class WindowFold {
  public:
   // Nothing where `stage` does more than this, or windows are so large that there are better ways.
@@ -26,9 +33,13 @@ class WindowFold {
 
   // Of row dimensions alone.
   const TileShape& tile() const { return tile_; }
+  // The same with tiles along the innermost dimensions of memory, however short those are.
+  WindowFold WithDenseColumns(std::span<const int64_t> row_dims) const;
   int64_t elements() const { return elements_; }
   // Whether a call for each element has so few sums to add to that whatever it takes along itself takes longer.
   bool IsOfFewSums() const;
+  // Whether there are better ways unless several dimensions are a row together (window_rows.h).
+  bool IsOfShortRows() const { return is_of_short_rows_; }
   // The storage type of 8 or 16 bits that values are folded in as they are; kInvalid: their own type.
   ElementType lane() const { return lane_; }
   // Folds elements [begin, end) of the rows in the tile at `origin` into `accumulator`, which has its initial values.
@@ -45,6 +56,7 @@ class WindowFold {
   std::optional<Target> FindTarget(const plan::ReduceStage& stage) const;
 
  private:
+  friend class WindowRows;
   // lo <= constant + sum of coefficient * iterator < hi, over row dimensions, then element dimensions.
   struct Bound {
     Dims coefficients;
@@ -67,7 +79,7 @@ class WindowFold {
   int64_t offset_ = 0;                // elements
   Dims strides_;                      // of the load, over row dimensions, then element dimensions
   std::vector<Bound> bounds_;
-  bool skips_outside_ = true;
+  bool skips_outside_ = true, is_of_short_rows_ = false;
   uint64_t outside_ = 0;  // what an element outside counts as
 };
 

@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <complex>
 #include <utility>
 
 #include "base/checked_math.h"
 #include "base/index.h"
+#include "cpu_fallback/kernels/fft_prime.h"
 #include "cpu_fallback/kernels/unroll.h"
 #define KRAFLA_POINT_LOOP KRAFLA_UNROLL(16)
 #include "numerics/butterfly.h"
@@ -22,22 +24,6 @@
 #include <hwy/highway.h>
 
 #include "cpu_fallback/kernels/tails-inl.h"
-
-#ifndef KRAFLA_CPU_FFT_PASS
-#define KRAFLA_CPU_FFT_PASS
-namespace krafla::cpu {
-// y[q + s (radix p + j)] = w^(p j) times point j of the butterfly of x[q + s (p + rest i)], for all p < rest, q < s.
-template <class T>
-struct FftPassArgs {
-  int radix;
-  int64_t rest, s;
-  const T* twiddles;  // [re or im][radix - 1][rest]
-  const T* spread;    // the same for every q: [re or im][radix - 1][rest][s]; null where they are not needed
-  const T* roots;
-  SplitLine<T> x, y;
-};
-}  // namespace krafla::cpu
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
@@ -375,7 +361,24 @@ std::vector<int> PassRadices(int64_t n) {
   while (n % 4 == 0) take(4);
   while (n % 3 == 0) take(3);
   while (n % 2 == 0) take(2);
-  return out;
+  // Other primes last: of a single line the passes before them make runs of vectors.
+  for (int p = kMostPrime + 2; n > 1 && p <= kMostPrimeRadix; p += 2)
+    while (n % p == 0) take(p);
+  return n == 1 ? out : std::vector<int>();
+}
+
+// Whether passes alone are less work than Bluestein's convolution.
+bool TakesPasses(int64_t n) {
+  if (LargestPrimeFactor(n) <= kMostPrime) return true;
+  constexpr double kProductsOfPoint = 8;  // that the convolution is worth, for each halving of the points
+  const std::vector<int> radices = PassRadices(n);
+  int64_t products = 0, s = 1;
+  for (int radix : radices) {
+    if (radix > kMostPrime) products += PrimePassProducts(radix, n / (s * radix), s, kMostLanes);
+    s *= radix;
+  }
+  const double halvings = std::log2(2.0 * static_cast<double>(n));
+  return !radices.empty() && static_cast<double>(products) <= kProductsOfPoint * static_cast<double>(n) * halvings;
 }
 
 // The least number of points at or above `least` that takes passes alone, and begins with one of 4.
@@ -393,8 +396,12 @@ void Append(const std::vector<std::complex<double>>& from, std::vector<T>& re, s
   }
 }
 
-void RunPass(const FftPassArgs<float>& a) { HWY_DYNAMIC_DISPATCH(PassFloat)(a); }
-void RunPass(const FftPassArgs<double>& a) { HWY_DYNAMIC_DISPATCH(PassDouble)(a); }
+void RunPass(const FftPassArgs<float>& a) {
+  a.radix > kMostPrime ? RunPrimePass(a) : HWY_DYNAMIC_DISPATCH(PassFloat)(a);
+}
+void RunPass(const FftPassArgs<double>& a) {
+  a.radix > kMostPrime ? RunPrimePass(a) : HWY_DYNAMIC_DISPATCH(PassDouble)(a);
+}
 void MultiplyRows(SplitLine<float> from, const float* re, const float* im, int64_t rows, int64_t columns,
                   SplitLine<float> to) {
   HWY_DYNAMIC_DISPATCH(MultiplyFloat)(from, re, im, rows, columns, to);
@@ -426,7 +433,7 @@ SplitLine<T> Swapped(SplitLine<T> x) {
 
 template <class T>
 LineFft<T>::LineFft(int64_t n, int sign) : n_(n), is_backward_(sign > 0) {
-  if (LargestPrimeFactor(n) > kMostPrime) {
+  if (!TakesPasses(n)) {
     padded_ = PaddedPoints(2 * n - 1);
     const std::vector<std::complex<double>> chirp = Chirp(n, -1);
     Append(chirp, chirp_re_, chirp_im_);
@@ -439,7 +446,8 @@ LineFft<T>::LineFft(int64_t n, int sign) : n_(n), is_backward_(sign > 0) {
     Pass pass;
     pass.radix = radix;
     pass.rest = current / radix;
-    const int64_t copies = s < kMostLanes ? s : 0;
+    const bool is_prime = radix > kMostPrime;
+    const int64_t copies = s < kMostLanes && !is_prime ? s : 0;
     for (int part = 0; part < 2; ++part)
       for (int64_t j = 1; j < radix; ++j)
         for (int64_t p = 0; p < pass.rest; ++p) {
@@ -447,7 +455,9 @@ LineFft<T>::LineFft(int64_t n, int sign) : n_(n), is_backward_(sign > 0) {
           pass.twiddles.push_back(static_cast<T>(part == 0 ? w.real() : w.imag()));
           pass.spread.insert(pass.spread.end(), At(copies), pass.twiddles.back());
         }
-    for (int k = 0; k < radix; ++k) {
+    if (is_prime)
+      for (double root : PrimeRoots(radix)) pass.roots.push_back(static_cast<T>(root));
+    for (int k = 0; k < radix && !is_prime; ++k) {
       const std::complex<double> w = RootOfUnity(k, radix, 1);
       pass.roots.push_back(static_cast<T>(w.real()));
       pass.roots.push_back(static_cast<T>(w.imag()));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fourier transforms of lines: Stockham's algorithm on real and imaginary parts apart, so that every pass is vectors
-// side by side; Bluestein's convolution where a prime factor is large. T is float or double.
+// side by side; Bluestein's convolution where a prime factor is so large that sums of products are more work. T is
+// float or double.
 #pragma once
 
 #include <cstdint>

@@ -112,6 +112,7 @@ void Backwards(const T* from, T* to, int64_t count) {
 template <class T, class Take>
 void MoveRowsInTurn(int64_t rows, int64_t columns, T* to, int64_t to_row, Take take) {
   constexpr int64_t kElements = 1024;
+  if (to_row == columns) return take(0, to, rows * columns);
   HWY_ALIGN T line[kElements];
   const int64_t most = kElements / columns;
   for (int64_t r = 0; r < rows; r += most) {
@@ -155,7 +156,7 @@ void MoveTileOf(const std::byte* from_bytes, TileStrides fs, std::byte* to_bytes
   }
   constexpr int64_t kShortBytes = 128;  // of which whole vectors are few
   if (ts.column == 1 && rows > 1 && fs.row == fs.column * columns && fs.column >= 2 && fs.column <= 4 &&
-      columns * static_cast<int64_t>(sizeof(T)) <= kShortBytes) {
+      (ts.row == columns || columns * static_cast<int64_t>(sizeof(T)) <= kShortBytes)) {
     return MoveRowsInTurn(rows, columns, to, ts.row, [&](int64_t first, T* line, int64_t count) HWY_ATTR {
       if (fs.column == 2) EveryNth<T, 2>(from + 2 * first, line, count);
       else if (fs.column == 3) EveryNth<T, 3>(from + 3 * first, line, count);
