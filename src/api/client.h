@@ -47,11 +47,11 @@ struct CompileOptions {
   // Features off by name: those of DeviceProfile (coopmat, fp16, bda, ...), "fusion", "loops" (small loops as one
   // kernel on Vulkan), "overlap" (collectives that go on while kernels run), "row-groups" (chains of kernels block by
   // block), "tuned" (what `krafla tune` found), and names of passes and of paths between devices
-  // (api/group/device_links.h); and on: coopmat, fast-functions (on Vulkan; the CPU's functions are exact), int-dot (on
-  // the CPU: products with quantised weights round what they multiply), device-sums (collectives sum on devices whose
-  // shaders run on the host's processors too), overlap-all (every collective goes on, however little there is to do
-  // meanwhile), dots-by-turns (products of which an operand comes block by block while others are worked on). Others
-  // are INVALID_ARGUMENT (api/feature_names.h).
+  // (api/group/device_links.h); and on: coopmat, coopmat2, fast-functions (on Vulkan; the CPU's functions are exact),
+  // int-dot (on the CPU: products with quantised weights round what they multiply), device-sums (collectives sum on
+  // devices whose shaders run on the host's processors too), overlap-all (every collective goes on, however little
+  // there is to do meanwhile), dots-by-turns (products of which an operand comes block by block while others are worked
+  // on). Others are INVALID_ARGUMENT (api/feature_names.h).
   std::set<std::string> disabled, enabled;
   // Any step that the device does not take is an error.
   bool strict = false;

@@ -24,12 +24,12 @@ Result<> CheckDisabledName(std::string_view name) {
 }
 
 Result<> CheckEnabledName(std::string_view name) {
-  constexpr std::string_view kNames[] = {kCooperativeMatrices, kFastFunctions, kIntDot,
-                                         kDeviceSums,          kOverlapAll,    kDotsByTurns};
+  constexpr std::string_view kNames[] = {kCooperativeMatrices, kFlexibleMatrices, kFastFunctions, kIntDot,
+                                         kDeviceSums,          kOverlapAll,       kDotsByTurns};
   if (std::ranges::contains(kNames, name)) return {};
   return InvalidArgument(
-      "'{}' cannot be enabled: {}, {}, {}, {}, {} and {} can, and everything else is on wherever the device has it.",
-      name, kNames[0], kNames[1], kNames[2], kNames[3], kNames[4], kNames[5]);
+      "'{}' cannot be enabled: {}, {}, {}, {}, {}, {} and {} can, and everything else is on wherever the device has it.",
+      name, kNames[0], kNames[1], kNames[2], kNames[3], kNames[4], kNames[5], kNames[6]);
 }
 
 PassOptions PartitionOptions(const std::set<std::string>& disabled, const std::set<std::string>& enabled) {

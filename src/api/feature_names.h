@@ -11,6 +11,7 @@ namespace krafla {
 
 // What CompileOptions::enabled may hold.
 inline constexpr std::string_view kCooperativeMatrices = "coopmat";
+inline constexpr std::string_view kFlexibleMatrices = "coopmat2";
 inline constexpr std::string_view kFastFunctions = "fast-functions";
 inline constexpr std::string_view kIntDot = "int-dot";
 inline constexpr std::string_view kDeviceSums = "device-sums";

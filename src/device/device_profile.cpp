@@ -15,12 +15,21 @@ constexpr std::array<std::string_view, 15> kComponentTypes = {
 constexpr std::array<std::string_view, 5> kScopes = {"subgroup", "workgroup", "device", "queue_family", "other"};
 constexpr std::array<std::string_view, 3> kIndependence = {"32_only", "all", "none"};
 
+// Without VK_NV_cooperative_matrix2.
+void DropFlexibleMatrices(DeviceProfile& p) {
+  p.features.matrix_workgroup_scope = p.features.matrix_flexible_dimensions = false;
+  p.features.matrix_per_element_operations = p.features.matrix_tensor_addressing = false;
+  p.flexible_matrices.clear();
+}
+
 // Drops the cooperative-matrix rows that use a type that the profile no longer has.
 void DropMatrices(DeviceProfile& p, std::initializer_list<ComponentType> types) {
   auto uses = [&](ComponentType t) { return std::ranges::find(types, t) != types.end(); };
-  std::erase_if(p.cooperative_matrices,
-                [&](const CooperativeMatrixShape& s) { return uses(s.a) || uses(s.b) || uses(s.c) || uses(s.result); });
+  auto row_uses = [&](const auto& s) { return uses(s.a) || uses(s.b) || uses(s.c) || uses(s.result); };
+  std::erase_if(p.cooperative_matrices, row_uses);
+  std::erase_if(p.flexible_matrices, row_uses);
   if (p.cooperative_matrices.empty()) p.features.cooperative_matrix = false;
+  if (p.cooperative_matrices.empty() || p.flexible_matrices.empty()) DropFlexibleMatrices(p);
 }
 
 struct Switch {
@@ -36,7 +45,10 @@ constexpr Switch kSwitches[] = {
        p.features.cooperative_matrix = false;
        p.features.bfloat16_cooperative_matrix = p.features.float8_cooperative_matrix = false;
        p.cooperative_matrices.clear();
+       DropFlexibleMatrices(p);
      }},
+    {{"coopmat2", "cooperative matrices of a workgroup and of any size (VK_NV_cooperative_matrix2)"},
+     DropFlexibleMatrices},
     {{"fp16", "16-bit float arithmetic"},
      [](DeviceProfile& p) {
        p.features.float16 = p.features.atomic_float16_add_buffer = false;

@@ -52,6 +52,18 @@ struct CooperativeMatrixShape {
   bool operator==(const CooperativeMatrixShape&) const = default;
 };
 
+// One row of vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV: matrices whose sides are multiples of
+// these, in workgroups of so many invocations (0: of any size).
+struct FlexibleMatrix {
+  uint32_t m = 0, n = 0, k = 0;
+  ComponentType a = ComponentType::kOther, b = ComponentType::kOther;
+  ComponentType c = ComponentType::kOther, result = ComponentType::kOther;
+  MatrixScope scope = MatrixScope::kSubgroup;
+  bool saturating = false;
+  uint32_t workgroup_invocations = 0;
+  bool operator==(const FlexibleMatrix&) const = default;
+};
+
 // VK_KHR_shader_float_controls for one width: which execution modes an entry point may declare.
 struct FloatControls {
   bool preserve_signed_zero_inf_nan = false;
@@ -89,6 +101,11 @@ struct DeviceLimits {
   uint32_t host_import_alignment = 0;    // VK_EXT_external_memory_host; 0: not there
   uint32_t timestamp_valid_bits = 0;     // of the compute queue; 0: no timestamps
   double timestamp_period_ns = 0;
+  // VK_NV_cooperative_matrix2: sides of matrices of any size, at the most; invocations of a workgroup that shares a
+  // matrix, at the most; and its shared memory that the driver takes for that.
+  uint32_t max_flexible_matrix_side = 0;
+  uint32_t max_matrix_workgroup_invocations = 0;
+  uint32_t matrix_workgroup_reserved_bytes = 0;
   bool operator==(const DeviceLimits&) const = default;
 };
 
@@ -117,6 +134,10 @@ struct DeviceFeatures {
   bool subgroup_uniform_control_flow = false, maximal_reconvergence = false;
   bool shader_float_controls = false, float_controls2 = false;
   bool cooperative_matrix = false;  // VK_KHR_cooperative_matrix in compute; shapes below
+  // VK_NV_cooperative_matrix2: matrices of a workgroup, of any size (flexible_matrices below), a function called for
+  // each element, loads and stores through tensor layouts.
+  bool matrix_workgroup_scope = false, matrix_flexible_dimensions = false;
+  bool matrix_per_element_operations = false, matrix_tensor_addressing = false;
   bool integer_dot_product = false;
   // integer_dot_product says that the instructions exist; these that the hardware is faster with them.
   bool dot4x8_packed_signed_accelerated = false, dot4x8_packed_unsigned_accelerated = false;
@@ -158,6 +179,7 @@ struct DeviceProfile {
   FloatIndependence denorm_independence = FloatIndependence::k32Only;
   FloatIndependence rounding_independence = FloatIndependence::k32Only;
   std::vector<CooperativeMatrixShape> cooperative_matrices;
+  std::vector<FlexibleMatrix> flexible_matrices;
   std::vector<MemoryHeap> heaps;
   bool unified_memory = false;  // all device-local memory can be mapped by the host: no staging copies
 

@@ -32,6 +32,9 @@ void VisitFields(Self& x, Visitor&& v) {
   v("host_import_alignment", x.host_import_alignment);
   v("timestamp_valid_bits", x.timestamp_valid_bits);
   v("timestamp_period_ns", x.timestamp_period_ns);
+  v("max_flexible_matrix_side", x.max_flexible_matrix_side);
+  v("max_matrix_workgroup_invocations", x.max_matrix_workgroup_invocations);
+  v("matrix_workgroup_reserved_bytes", x.matrix_workgroup_reserved_bytes);
 }
 
 template <Is<DeviceFeatures> Self, typename Visitor>
@@ -67,6 +70,10 @@ void VisitFields(Self& x, Visitor&& v) {
   v("shader_float_controls", x.shader_float_controls);
   v("float_controls2", x.float_controls2);
   v("cooperative_matrix", x.cooperative_matrix);
+  v("matrix_workgroup_scope", x.matrix_workgroup_scope);
+  v("matrix_flexible_dimensions", x.matrix_flexible_dimensions);
+  v("matrix_per_element_operations", x.matrix_per_element_operations);
+  v("matrix_tensor_addressing", x.matrix_tensor_addressing);
   v("integer_dot_product", x.integer_dot_product);
   v("dot4x8_packed_signed_accelerated", x.dot4x8_packed_signed_accelerated);
   v("dot4x8_packed_unsigned_accelerated", x.dot4x8_packed_unsigned_accelerated);
@@ -119,6 +126,20 @@ void VisitFields(Self& x, Visitor&& v) {
   v("saturating", x.saturating);
 }
 
+template <Is<FlexibleMatrix> Self, typename Visitor>
+void VisitFields(Self& x, Visitor&& v) {
+  v("m", x.m);
+  v("n", x.n);
+  v("k", x.k);
+  v("a", x.a);
+  v("b", x.b);
+  v("c", x.c);
+  v("result", x.result);
+  v("scope", x.scope);
+  v("saturating", x.saturating);
+  v("workgroup_invocations", x.workgroup_invocations);
+}
+
 template <Is<MemoryHeap> Self, typename Visitor>
 void VisitFields(Self& x, Visitor&& v) {
   v("bytes", x.bytes);
@@ -153,6 +174,7 @@ void VisitFields(Self& x, Visitor&& v) {
   v("denorm_independence", x.denorm_independence);
   v("rounding_independence", x.rounding_independence);
   v("cooperative_matrices", x.cooperative_matrices);
+  v("flexible_matrices", x.flexible_matrices);
   v("heaps", x.heaps);
   v("unified_memory", x.unified_memory);
   v("disabled", x.disabled);

@@ -33,6 +33,15 @@ struct MatrixTile {
   bool operator==(const MatrixTile&) const = default;
 };
 
+// A product's tile of matrices of any size, which a workgroup has, or a subgroup, where matrices are of subgroups only.
+struct FlexibleTile {
+  int rows = 64, columns = 64;  // elements
+  uint32_t lanes = 128;         // invocations of the workgroup that shares the matrices
+  int64_t least_tiles = 0;      // as in SharedTile
+  int64_t depth_bytes = 128;    // bytes of the depth that are multiplied at once
+  bool operator==(const FlexibleTile&) const = default;
+};
+
 // A workgroup's tile of attention, which its subgroups share; more of them, where there are more rows than lanes.
 struct RowTile {
   int rows = 16, keys = 16;                     // keys: of a turn
@@ -195,7 +204,7 @@ struct ConvTuning {
   bool operator==(const ConvTuning&) const = default;
 };
 
-// dot.coop, conv.coop
+// dot.coop, conv.coop, dot.coop2, conv.coop2
 struct MatrixTuning {
   bool used = true;  // cooperative matrices are faster; else they are taken with `--enable coopmat` only
   // tiles, in order of preference
@@ -204,6 +213,11 @@ struct MatrixTuning {
   int64_t most_constant_offset = int64_t{1} << 20;  // bytes that a load adds to an address by itself, at the most
   bool first_step_apart = false;   // the first step is multiplied before the loop: sums and addresses are there then
   bool smallest_subgroup = false;  // subgroups of the smallest size that the device has
+  // matrices of a workgroup, of any size, are faster than those of subgroups; else they are taken with `--enable
+  // coopmat2` only
+  bool flexible = false;
+  // tiles of these, in order of preference
+  std::vector<FlexibleTile> flexible_tiles = {{128, 256, 256, 192}, {128, 128, 256, 64}, {64, 64, 128, 0}};
   bool operator==(const MatrixTuning&) const = default;
 };
 

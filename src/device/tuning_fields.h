@@ -32,6 +32,15 @@ void VisitFields(Self& x, Visitor&& v) {
   v("depth_bytes", x.depth_bytes, FieldRange{16, 256, true});
 }
 
+template <Is<FlexibleTile> Self, typename Visitor>
+void VisitFields(Self& x, Visitor&& v) {
+  v("rows", x.rows, FieldRange{8, 512, true});
+  v("columns", x.columns, FieldRange{8, 512, true});
+  v("lanes", x.lanes, kLocalRange);
+  v("least_tiles", x.least_tiles, kCountRange);
+  v("depth_bytes", x.depth_bytes, FieldRange{16, 256, true});
+}
+
 template <Is<RowTile> Self, typename Visitor>
 void VisitFields(Self& x, Visitor&& v) {
   v("rows", x.rows, FieldRange{4, 256, true});
@@ -181,6 +190,8 @@ void VisitFields(Self& x, Visitor&& v) {
   v("most_constant_offset", x.most_constant_offset, kCountRange);
   v("first_step_apart", x.first_step_apart);
   v("smallest_subgroup", x.smallest_subgroup);
+  v("flexible", x.flexible);
+  v("flexible_tiles", x.flexible_tiles);
 }
 
 template <Is<SortTuning> Self, typename Visitor>

@@ -133,6 +133,11 @@ Id Buffers::ElementPointer(int buffer, Kind kind, int width, Value index) {
   return b_.m.Pure(spv::Op::OpAccessChain, b_.m.Pointer(storage(), b_.m.Type(kind, width)), chain);
 }
 
+Id Buffers::PointerAt(int buffer, int bytes, Value index) {
+  used_[buffer].read = true;
+  return ElementPointer(buffer, bytes == 1 ? Kind::kU8 : Kind::kU16, 1, index);
+}
+
 int64_t Buffers::PaddedBytes(int buffer) const {
   return RoundUp(element_count(buffer) * element_bytes(buffer), int64_t{16});
 }

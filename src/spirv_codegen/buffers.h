@@ -70,6 +70,9 @@ class Buffers {
   };
   // 1, 2 or 4 words of a buffer that nothing writes while the kernel runs.
   Value LoadWordsAt(int buffer, const Place& place, int width);
+  // A pointer at such a buffer's element `index` of 1 or 2 bytes, for what reads from there on by itself. Where the
+  // device has storage of such elements (StoresAlone).
+  Id PointerAt(int buffer, int bytes, Value index);
   // As Load, of such a buffer.
   Value LoadConstant(int buffer, int bytes, Value index, int width, Kind kind64 = Kind::kU64);
 

@@ -117,9 +117,10 @@ class Builder {
   int64_t shared_bytes() const { return shared_bytes_; }  // of the arrays so far
   Value LoadShared(Id array, Kind kind, int width, Value index);
   void StoreShared(Id array, Value index, Value value);
-  void WorkgroupBarrier();  // also orders workgroup memory
-  void BufferBarrier();     // orders the invocations' accesses to buffers too; the buffers have to be coherent
-  void SubgroupBarrier();   // the same within a subgroup
+  void StoreSharedLane(Id array, Value index, Value lane, Value value);  // a lane of a vector of the array
+  void WorkgroupBarrier();                                               // also orders workgroup memory
+  void BufferBarrier();    // orders the invocations' accesses to buffers too; the buffers have to be coherent
+  void SubgroupBarrier();  // the same within a subgroup
   Value LoadPrologue(Id variable, Kind kind, int width);  // of an Input variable
   Value WorkgroupId(int axis);
   // From here on workgroups are numbered, along the first axis, from this one on.

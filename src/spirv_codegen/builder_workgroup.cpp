@@ -37,6 +37,14 @@ void Builder::StoreShared(Id array, Value index, Value value) {
   m.EmitVoid(spv::Op::OpStore, words);
 }
 
+void Builder::StoreSharedLane(Id array, Value index, Value lane, Value value) {
+  const uint32_t chain[] = {array, index.id, lane.id};
+  const Id at = m.Pure(spv::Op::OpAccessChain, m.Pointer(spv::StorageClass::Workgroup, TypeOf(value)), chain);
+  std::vector<uint32_t> words{at, value.id};
+  if (m.vulkan_memory_model()) words.push_back(static_cast<uint32_t>(spv::MemoryAccessMask::NonPrivatePointer));
+  m.EmitVoid(spv::Op::OpStore, words);
+}
+
 void Builder::WorkgroupBarrier() { Barrier(spv::Scope::Workgroup); }
 void Builder::BufferBarrier() { Barrier(spv::Scope::Workgroup, true); }
 void Builder::SubgroupBarrier() { Barrier(spv::Scope::Subgroup); }

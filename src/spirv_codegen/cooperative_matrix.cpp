@@ -10,7 +10,8 @@ constexpr auto kNonPrivate = static_cast<uint32_t>(spv::MemoryAccessMask::NonPri
 
 }  // namespace
 
-CooperativeMatrices::CooperativeMatrices(Builder& builder) : b_(builder) {
+CooperativeMatrices::CooperativeMatrices(Builder& builder, MatrixScope scope)
+    : b_(builder), scope_(scope == MatrixScope::kWorkgroup ? spv::Scope::Workgroup : spv::Scope::Subgroup) {
   b_.m.UseVulkanMemoryModel();
   b_.m.Require(spv::Capability::CooperativeMatrixKHR);
   b_.m.RequireExtension("SPV_KHR_cooperative_matrix");
@@ -21,8 +22,8 @@ Id CooperativeMatrices::Type(Kind component, uint32_t rows, uint32_t columns, Us
   if (component == Kind::kU8) b_.m.Require(spv::Capability::Int8);
   // SPV_KHR_bfloat16: BFloat16CooperativeMatrixKHR.
   if (component == Kind::kBF16) b_.m.Require(static_cast<spv::Capability>(5118));
-  const uint32_t words[] = {b_.m.Type(component), b_.U32(static_cast<uint32_t>(spv::Scope::Subgroup)).id,
-                            b_.U32(rows).id, b_.U32(columns).id, b_.U32(static_cast<uint32_t>(use)).id};
+  const uint32_t words[] = {b_.m.Type(component), b_.U32(static_cast<uint32_t>(scope_)).id, b_.U32(rows).id,
+                            b_.U32(columns).id, b_.U32(static_cast<uint32_t>(use)).id};
   return b_.m.Global(spv::Op::OpTypeCooperativeMatrixKHR, words);
 }
 
@@ -49,6 +50,14 @@ Id CooperativeMatrices::MultiplyAdd(Id type, Id a, Id b, Id sum, uint32_t which_
   return b_.m.Emit(spv::Op::OpCooperativeMatrixMulAddKHR, type, words);
 }
 
+Id CooperativeMatrices::ForEachElement(Id type, Id matrix, Id function, std::span<const Id> more) {
+  b_.m.Require(spv::Capability::CooperativeMatrixPerElementOperationsNV);
+  b_.m.RequireExtension("SPV_NV_cooperative_matrix2");
+  std::vector<uint32_t> words{matrix, function};
+  words.insert(words.end(), more.begin(), more.end());
+  return b_.m.Emit(spv::Op::OpCooperativeMatrixPerElementOpNV, type, words);
+}
+
 Id CooperativeMatrices::Zero(Id type, Kind component) {
   const uint32_t zero[] = {b_.Zero(component).id};
   return b_.m.Global(spv::Op::OpConstantComposite, zero, /*has_type=*/true, type);
@@ -68,6 +77,43 @@ Id CooperativeMatrices::Read(Id type, Id variable) {
 void CooperativeMatrices::Write(Id variable, Id matrix) {
   const uint32_t words[] = {variable, matrix};
   b_.m.EmitVoid(spv::Op::OpStore, words);
+}
+
+TensorLoads::TensorLoads(Builder& builder) : b_(builder) {
+  b_.m.Require(spv::Capability::TensorAddressingNV);
+  b_.m.Require(spv::Capability::CooperativeMatrixTensorAddressingNV);
+  b_.m.RequireExtension("SPV_NV_cooperative_matrix2");
+  b_.m.RequireExtension("SPV_NV_tensor_addressing");
+}
+
+Id TensorLoads::Load(Id type, Id zero, Id pointer, bool is_physical, const TensorLayout& layout, bool clamped,
+                     std::span<const Value> place, std::span<const uint32_t> spans) {
+  const auto u = [&](uint32_t v) { return b_.U32(v).id; };
+  const auto mode = clamped ? spv::TensorClampMode::Constant : spv::TensorClampMode::Undefined;
+  const uint32_t type_words[] = {u(2), u(static_cast<uint32_t>(mode))};
+  const Id layout_type = b_.m.Global(spv::Op::OpTypeTensorLayoutNV, type_words);
+  const Id created = b_.m.Pure(spv::Op::OpCreateTensorLayoutNV, layout_type, {});
+  const uint32_t extents[] = {created, u(layout.extents[0]), u(layout.extents[1])};
+  const Id sized = b_.m.Pure(spv::Op::OpTensorLayoutSetDimensionNV, layout_type, extents);
+  const uint32_t strides[] = {sized, u(layout.strides[0]), u(layout.strides[1])};
+  const Id strided = b_.m.Pure(spv::Op::OpTensorLayoutSetStrideNV, layout_type, strides);
+  const uint32_t slice[] = {strided, place[0].id, u(spans[0]), place[1].id, u(spans[1])};
+  const Id sliced = b_.m.Emit(spv::Op::OpTensorLayoutSliceNV, layout_type, slice);
+  std::vector<uint32_t> words{pointer, zero, sliced};
+  if (is_physical) {
+    words.insert(words.end(), {static_cast<uint32_t>(spv::MemoryAccessMask::Aligned), 16});
+  } else {
+    words.push_back(static_cast<uint32_t>(spv::MemoryAccessMask::MaskNone));
+  }
+  if (layout.is_transposed) {
+    const uint32_t view_words[] = {u(2), b_.m.Bool(false).id, u(1), u(0)};
+    const Id view_type = b_.m.Global(spv::Op::OpTypeTensorViewNV, view_words);
+    words.push_back(static_cast<uint32_t>(spv::TensorAddressingOperandsMask::TensorView));
+    words.push_back(b_.m.Pure(spv::Op::OpCreateTensorViewNV, view_type, {}));
+  } else {
+    words.push_back(static_cast<uint32_t>(spv::TensorAddressingOperandsMask::MaskNone));
+  }
+  return b_.m.Emit(spv::Op::OpCooperativeMatrixLoadTensorNV, type, words);
 }
 
 }  // namespace krafla::spirv

@@ -22,6 +22,7 @@ namespace krafla::spirv {
 
 struct EmitOptions {
   bool enable_cooperative_matrix = false;  // use them wherever a shape fits, also where they are not known to be faster
+  bool enable_flexible_matrix = false;     // those of any size likewise, before those of fixed sizes
   bool allow_cooperative_matrix = true;
   bool treat_as_gpu = false;       // as for the profile without "host_cores"
   const Tuning* tuning = nullptr;  // by which variants, tiles and sizes are chosen; null: TuningFor(profile)

@@ -288,6 +288,48 @@ Id Module::FunctionVariable(Id pointer_type) {
   return id;
 }
 
+void Module::SwapBody() {
+  std::swap(outer_.block, block_);
+  std::swap(outer_.variables, variables_);
+  std::swap(outer_.prologue, prologue_);
+  std::swap(outer_.body, body_);
+  std::swap(outer_.pure, pure_);
+  std::swap(outer_.scopes, scopes_);
+}
+
+Module::Function Module::BeginFunction(Id result, std::span<const Id> params) {
+  KRAFLA_CHECK(function_head_.empty());
+  Function out;
+  std::vector<uint32_t> type{result};
+  type.insert(type.end(), params.begin(), params.end());
+  const uint32_t words[] = {W(spv::FunctionControlMask::MaskNone), Global(spv::Op::OpTypeFunction, type)};
+  out.id = NewId();
+  AppendResult(function_head_, spv::Op::OpFunction, result, out.id, words);
+  for (const Id param : params) {
+    out.params.push_back(NewId());
+    AppendResult(function_head_, spv::Op::OpFunctionParameter, param, out.params.back(), {});
+  }
+  SwapBody();
+  block_ = NewId();
+  const uint32_t label[] = {block_};
+  Append(function_head_, spv::Op::OpLabel, label);
+  PushScope();
+  return out;
+}
+
+void Module::EndFunction(Id value) {
+  KRAFLA_CHECK(!function_head_.empty());
+  const uint32_t words[] = {value};
+  EmitVoid(spv::Op::OpReturnValue, words);
+  EmitVoid(spv::Op::OpFunctionEnd, {});
+  for (auto* part : {&function_head_, &variables_, &prologue_, &body_}) {
+    functions_.insert(functions_.end(), part->begin(), part->end());
+    part->clear();
+  }
+  PopScope();
+  SwapBody();
+}
+
 Id Module::EmitPrologue(spv::Op op, Id type, std::span<const uint32_t> operands, Id result) {
   const Id id = result != 0 ? result : NewId();
   AppendResult(prologue_, op, type, id, operands);
@@ -400,6 +442,8 @@ std::vector<uint32_t> Module::Finish(std::array<uint32_t, 3> local_size) {
   out.insert(out.end(), body_.begin(), body_.end());
   Append(out, spv::Op::OpReturn, {});
   Append(out, spv::Op::OpFunctionEnd, {});
+  // Behind the entry point: Mesa 26.1 ends where a function that is called for each element of a matrix is before it.
+  out.insert(out.end(), functions_.begin(), functions_.end());
   out[3] = next_id_;
   return out;
 }

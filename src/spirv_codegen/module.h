@@ -108,6 +108,16 @@ class Module {
   // Emits into the start of the entry block, before everything else: loads of addresses and built-ins.
   Id EmitPrologue(spv::Op op, Id type, std::span<const uint32_t> operands, Id result = 0);
 
+  // A function besides the entry point: what is emitted from here on is its body, up to EndFunction, which gives what
+  // it returns. Values of the entry point are not there, built-ins and the addresses of buffers among them; variables
+  // that a workgroup shares are. One at a time.
+  struct Function {
+    Id id = 0;
+    std::vector<Id> params;
+  };
+  Function BeginFunction(Id result, std::span<const Id> params);
+  void EndFunction(Id value);
+
   // Blocks. A branch must have ended the current block before the next one begins.
   Id current_block() const { return block_; }
   void BeginBlock(Id label);
@@ -127,6 +137,14 @@ class Module {
     std::vector<uint32_t> key;
     Id id;
   };
+  // Of the function that is being written.
+  struct Body {
+    Id block = 0;
+    std::vector<uint32_t> variables, prologue, body;
+    std::unordered_multimap<std::size_t, PureEntry> pure;
+    std::vector<std::vector<std::size_t>> scopes;  // hashes entered since the scope began
+  };
+  void SwapBody();
   static void Append(std::vector<uint32_t>& out, spv::Op op, std::span<const uint32_t> operands);
   void AppendResult(std::vector<uint32_t>& out, spv::Op op, Id type, Id result, std::span<const uint32_t> operands);
   void FloatModes(std::vector<uint32_t>& modes);
@@ -144,7 +162,9 @@ class Module {
   bool uses_f16_ = false, uses_f32_ = false, uses_f64_ = false;
   std::vector<spv::Capability> capabilities_;
   std::vector<std::string> extensions_;
-  std::vector<uint32_t> names_, decorations_, globals_, variables_, prologue_, body_;
+  std::vector<uint32_t> names_, decorations_, globals_, functions_, variables_, prologue_, body_;
+  std::vector<uint32_t> function_head_;  // of the one that is being written
+  Body outer_;                           // the entry point's, meanwhile
   std::vector<Id> interface_;
   std::map<std::vector<uint32_t>, Id> interned_;
   std::unordered_map<Id, uint64_t> constants_;

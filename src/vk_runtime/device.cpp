@@ -51,6 +51,10 @@ void Enable(const DeviceProfile& profile, const PhysicalDevice& physical, Featur
   chain.rotate.shaderSubgroupRotate = profile.subgroup.rotate;
   chain.float_controls2.shaderFloatControls2 = f.float_controls2;
   chain.cooperative.cooperativeMatrix = f.cooperative_matrix;
+  chain.cooperative2.cooperativeMatrixWorkgroupScope = f.matrix_workgroup_scope;
+  chain.cooperative2.cooperativeMatrixFlexibleDimensions = f.matrix_flexible_dimensions;
+  chain.cooperative2.cooperativeMatrixPerElementOperations = f.matrix_per_element_operations;
+  chain.cooperative2.cooperativeMatrixTensorAddressing = f.matrix_tensor_addressing;
   chain.dot.shaderIntegerDotProduct = f.integer_dot_product;
   chain.atomic_int64.shaderBufferInt64Atomics = f.atomic_int64;
   chain.atomic_float.shaderBufferFloat32AtomicAdd = f.atomic_float32_add_buffer;

@@ -87,6 +87,8 @@ struct PropertyChain {
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES);
   VkPhysicalDeviceCooperativeMatrixPropertiesKHR cooperative = Struct<VkPhysicalDeviceCooperativeMatrixPropertiesKHR>(
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_PROPERTIES_KHR);
+  VkPhysicalDeviceCooperativeMatrix2PropertiesNV cooperative2 = Struct<VkPhysicalDeviceCooperativeMatrix2PropertiesNV>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_PROPERTIES_NV);
   VkPhysicalDeviceExternalMemoryHostPropertiesEXT host = Struct<VkPhysicalDeviceExternalMemoryHostPropertiesEXT>(
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT);
   VkPhysicalDevicePCIBusInfoPropertiesEXT pci =
@@ -112,6 +114,7 @@ struct PropertyChain {
     has_size_control = link(size_control, "VK_EXT_subgroup_size_control", VK_API_VERSION_1_3);
     link(dot, "VK_KHR_shader_integer_dot_product", VK_API_VERSION_1_3);
     link(cooperative, "VK_KHR_cooperative_matrix", 0);
+    link(cooperative2, "VK_NV_cooperative_matrix2", 0);
     link(host, "VK_EXT_external_memory_host", 0);
     has_pci = link(pci, "VK_EXT_pci_bus_info", 0);
   }
@@ -132,6 +135,9 @@ void ReadLimits(const PropertyChain& p, DeviceProfile& out) {
   l.min_storage_buffer_offset_alignment = static_cast<uint32_t>(in.minStorageBufferOffsetAlignment);
   l.non_coherent_atom_bytes = static_cast<uint32_t>(in.nonCoherentAtomSize);
   l.timestamp_period_ns = in.timestampPeriod;
+  l.max_flexible_matrix_side = p.cooperative2.cooperativeMatrixFlexibleDimensionsMaxDimension;
+  l.max_matrix_workgroup_invocations = p.cooperative2.cooperativeMatrixWorkgroupScopeMaxWorkgroupSize;
+  l.matrix_workgroup_reserved_bytes = p.cooperative2.cooperativeMatrixWorkgroupScopeReservedSharedMemory;
   l.subgroup_size = l.min_subgroup_size = l.max_subgroup_size = std::max(1u, p.subgroup.subgroupSize);
   if (p.has_size_control && p.size_control.minSubgroupSize > 0) {
     l.min_subgroup_size = p.size_control.minSubgroupSize;
@@ -204,6 +210,12 @@ void ReadFeatures(const PropertyChain& p, const FeatureChain& f, const Extension
   out.float_controls2 = f.float_controls2.shaderFloatControls2 != 0;
   out.cooperative_matrix = f.cooperative.cooperativeMatrix != 0 &&
                            (p.cooperative.cooperativeMatrixSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
+  if (out.cooperative_matrix) {
+    out.matrix_workgroup_scope = f.cooperative2.cooperativeMatrixWorkgroupScope != 0;
+    out.matrix_flexible_dimensions = f.cooperative2.cooperativeMatrixFlexibleDimensions != 0;
+    out.matrix_per_element_operations = f.cooperative2.cooperativeMatrixPerElementOperations != 0;
+    out.matrix_tensor_addressing = f.cooperative2.cooperativeMatrixTensorAddressing != 0;
+  }
   out.integer_dot_product = f.dot.shaderIntegerDotProduct != 0;
   out.dot4x8_packed_signed_accelerated = p.dot.integerDotProduct4x8BitPackedSignedAccelerated != 0;
   out.dot4x8_packed_unsigned_accelerated = p.dot.integerDotProduct4x8BitPackedUnsignedAccelerated != 0;
@@ -243,15 +255,32 @@ void ReadMemory(const InstanceFunctions& vk, VkPhysicalDevice handle, DeviceProf
   }
 }
 
+// The rows of a table of `Row`s, such as cooperative-matrix shapes, that `list` fills.
+template <typename Row, typename List>
+Result<std::vector<Row>> RowsOf(VkStructureType type, std::string_view what, List list) {
+  uint32_t count = 0;
+  VkResult r = list(&count, nullptr);
+  std::vector<Row> rows(count, Struct<Row>(type));
+  if (r == VK_SUCCESS) r = list(&count, rows.data());
+  if (r != VK_SUCCESS && r != VK_INCOMPLETE) return VulkanError(r, Format("list {}", what));
+  rows.resize(std::min<std::size_t>(count, rows.size()));
+  return rows;
+}
+
+template <typename Shape>
+bool HasKnownTypes(const Shape& s) {
+  bool known = s.scope != MatrixScope::kOther;
+  for (ComponentType t : {s.a, s.b, s.c, s.result}) known = known && t != ComponentType::kOther;
+  return known;
+}
+
 Result<> ReadMatrices(const InstanceFunctions& vk, VkPhysicalDevice handle, DeviceProfile& out) {
   if (!out.features.cooperative_matrix) return {};
-  uint32_t count = 0;
-  VkResult r = vk.vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR(handle, &count, nullptr);
-  std::vector<VkCooperativeMatrixPropertiesKHR> rows(
-      count, Struct<VkCooperativeMatrixPropertiesKHR>(VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR));
-  if (r == VK_SUCCESS) r = vk.vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR(handle, &count, rows.data());
-  if (r != VK_SUCCESS && r != VK_INCOMPLETE) return VulkanError(r, "list cooperative-matrix shapes");
-  rows.resize(std::min<std::size_t>(count, rows.size()));
+  KRAFLA_ASSIGN(auto rows, RowsOf<VkCooperativeMatrixPropertiesKHR>(
+                               VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR, "cooperative-matrix shapes",
+                               [&](uint32_t* count, VkCooperativeMatrixPropertiesKHR* to) {
+                                 return vk.vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR(handle, count, to);
+                               }));
   for (const auto& row : rows) {
     CooperativeMatrixShape shape = {row.MSize,
                                     row.NSize,
@@ -262,9 +291,28 @@ Result<> ReadMatrices(const InstanceFunctions& vk, VkPhysicalDevice handle, Devi
                                     ComponentOf(row.ResultType),
                                     ScopeOf(row.scope),
                                     row.saturatingAccumulation != 0};
-    bool known = shape.scope != MatrixScope::kOther;
-    for (ComponentType t : {shape.a, shape.b, shape.c, shape.result}) known = known && t != ComponentType::kOther;
-    if (known) out.cooperative_matrices.push_back(shape);
+    if (HasKnownTypes(shape)) out.cooperative_matrices.push_back(shape);
+  }
+  const auto list = vk.vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV;
+  if (!out.features.matrix_flexible_dimensions || list == nullptr) return {};
+  KRAFLA_ASSIGN(auto flexible, RowsOf<VkCooperativeMatrixFlexibleDimensionsPropertiesNV>(
+                                   VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_FLEXIBLE_DIMENSIONS_PROPERTIES_NV,
+                                   "matrices of flexible dimensions",
+                                   [&](uint32_t* count, VkCooperativeMatrixFlexibleDimensionsPropertiesNV* to) {
+                                     return list(handle, count, to);
+                                   }));
+  for (const auto& row : flexible) {
+    FlexibleMatrix shape = {row.MGranularity,
+                            row.NGranularity,
+                            row.KGranularity,
+                            ComponentOf(row.AType),
+                            ComponentOf(row.BType),
+                            ComponentOf(row.CType),
+                            ComponentOf(row.ResultType),
+                            ScopeOf(row.scope),
+                            row.saturatingAccumulation != 0,
+                            row.workgroupInvocations};
+    if (HasKnownTypes(shape)) out.flexible_matrices.push_back(shape);
   }
   return {};
 }

@@ -54,6 +54,7 @@ using Extensions = std::set<std::string, std::less<>>;
   X(uniform_flow, ShaderSubgroupUniformControlFlowFeaturesKHR, SHADER_SUBGROUP_UNIFORM_CONTROL_FLOW_FEATURES_KHR,      \
     "VK_KHR_shader_subgroup_uniform_control_flow", 0)                                                                  \
   X(cooperative, CooperativeMatrixFeaturesKHR, COOPERATIVE_MATRIX_FEATURES_KHR, "VK_KHR_cooperative_matrix", 0)        \
+  X(cooperative2, CooperativeMatrix2FeaturesNV, COOPERATIVE_MATRIX_2_FEATURES_NV, "VK_NV_cooperative_matrix2", 0)      \
   X(atomic_float, ShaderAtomicFloatFeaturesEXT, SHADER_ATOMIC_FLOAT_FEATURES_EXT, "VK_EXT_shader_atomic_float", 0)     \
   X(atomic_float2, ShaderAtomicFloat2FeaturesEXT, SHADER_ATOMIC_FLOAT_2_FEATURES_EXT, "VK_EXT_shader_atomic_float2",   \
     0)                                                                                                                 \

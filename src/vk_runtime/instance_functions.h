@@ -25,9 +25,10 @@ namespace krafla::vk {
   X(vkCreateDevice)                              \
   X(vkGetDeviceProcAddr)
 // Of extensions: perhaps null.
-#define KRAFLA_INSTANCE_EXTENSION_FUNCTIONS(X)         \
-  X(vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR) \
-  X(vkCreateDebugUtilsMessengerEXT)                    \
+#define KRAFLA_INSTANCE_EXTENSION_FUNCTIONS(X)                          \
+  X(vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR)                  \
+  X(vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV) \
+  X(vkCreateDebugUtilsMessengerEXT)                                     \
   X(vkDestroyDebugUtilsMessengerEXT)
 
 struct InstanceFunctions {

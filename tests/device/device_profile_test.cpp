@@ -50,12 +50,16 @@ TEST(DeviceProfile, EveryFieldCountsInTheHash) {
   b = a;
   b.features.pipeline_executable_properties = false;
   EXPECT_NE(a.Hash(), b.Hash());
+  b = a = LoadProfile("nvidia_coopmat2");
+  b.flexible_matrices[0].workgroup_invocations = 64;
+  EXPECT_NE(a.Hash(), b.Hash());
 }
 
 TEST(DeviceProfile, EveryFeatureNameSwitchesSomethingOff) {
   DeviceProfile everything = LoadProfile("amd_rdna3");
   everything.features.float8 = everything.features.float8_cooperative_matrix = true;
   everything.features.conditional_rendering = true;
+  everything.features.matrix_flexible_dimensions = true;
   everything.unified_memory = true;
   everything.is_cpu = true;
   for (const FeatureName& feature : FeatureNames()) {
@@ -84,6 +88,23 @@ TEST(DeviceProfile, MatricesGoWithTheirTypes) {
   ASSERT_TRUE(off);
   EXPECT_FALSE(off->features.cooperative_matrix);
   EXPECT_EQ(off->disabled, (std::vector<std::string>{"bf16", "fp16", "int8"}));
+}
+
+TEST(DeviceProfile, FlexibleMatricesGoAloneAndWithTheOthers) {
+  const DeviceProfile p = LoadProfile("nvidia_coopmat2");
+  for (const char* name : {"coopmat2", "coopmat"}) {
+    const std::vector<std::string> names = {name};
+    auto off = p.WithDisabled(names);
+    ASSERT_TRUE(off);
+    EXPECT_TRUE(off->flexible_matrices.empty());
+    EXPECT_FALSE(off->features.matrix_workgroup_scope || off->features.matrix_flexible_dimensions ||
+                 off->features.matrix_per_element_operations || off->features.matrix_tensor_addressing);
+    EXPECT_EQ(off->features.cooperative_matrix, std::string_view(name) == "coopmat2");
+  }
+  const std::vector<std::string> names = {"bf16"};
+  auto off = p.WithDisabled(names);
+  ASSERT_TRUE(off);
+  EXPECT_EQ(off->flexible_matrices.size(), p.flexible_matrices.size() - 2);
 }
 
 TEST(DeviceProfile, UnknownNamesAndBadJsonAreRefused) {

@@ -12,8 +12,8 @@
 
 namespace krafla::testing {
 
-inline constexpr const char* kProfiles[] = {"lavapipe",  "swiftshader", "min_vulkan11",
-                                            "amd_rdna3", "intel_xe2",   "nvidia_ada"};
+inline constexpr const char* kProfiles[] = {"lavapipe",  "swiftshader", "min_vulkan11",   "amd_rdna3",
+                                            "intel_xe2", "nvidia_ada",  "nvidia_coopmat2"};
 
 inline std::string ProfileText(const std::string& name) {
   std::ifstream file(std::string(KRAFLA_SOURCE_DIR) + "/tests/profiles/" + name + ".json");

@@ -74,6 +74,9 @@ Need NeedOf(uint32_t capability, const DeviceProfile& p) {
       {C::DotProductInput4x8Bit, f.integer_dot_product},
       {C::DotProductInput4x8BitPacked, f.integer_dot_product},
       {C::CooperativeMatrixKHR, f.cooperative_matrix},
+      {C::CooperativeMatrixPerElementOperationsNV, f.matrix_per_element_operations},
+      {C::CooperativeMatrixTensorAddressingNV, f.matrix_tensor_addressing},
+      {C::TensorAddressingNV, f.matrix_tensor_addressing},
       // Which widths may declare them is checked at the execution mode.
       {C::SignedZeroInfNanPreserve, f.shader_float_controls || p.api_minor >= 2},
       {C::RoundingModeRTE, f.shader_float_controls || p.api_minor >= 2},

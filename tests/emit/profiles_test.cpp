@@ -42,6 +42,10 @@ std::vector<NamedProfile> Profiles() {
       EmitOptions options;
       options.enable_cooperative_matrix = true;
       out.push_back({name + " +coopmat", *profile, options});
+      if (profile->features.matrix_flexible_dimensions) {
+        options.enable_flexible_matrix = true;
+        out.push_back({name + " +coopmat2", *profile, options});
+      }
     }
     if (profile->features.buffer_device_address) {
       const std::string bda[] = {"bda"};

@@ -118,6 +118,7 @@ Result<> EmitLoops(const plan::ProgramPlan& plan, const DeviceProfile& profile, 
 spirv::EmitOptions EmitOptionsOf(const CompileOptions& options) {
   spirv::EmitOptions out;
   out.enable_cooperative_matrix = options.enabled.contains(std::string(kCooperativeMatrices));
+  out.enable_flexible_matrix = options.enabled.contains(std::string(kFlexibleMatrices));
   out.allow_cooperative_matrix = !options.disabled.contains("coopmat");
   return out;
 }

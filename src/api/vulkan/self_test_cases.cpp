@@ -96,6 +96,7 @@ struct Source {
 };
 
 bool HasMatrices(const DeviceFeatures& f) { return f.cooperative_matrix; }
+bool HasFlexible(const DeviceFeatures& f) { return f.matrix_flexible_dimensions; }
 
 constexpr Source kSources[] = {
     {"bda",
@@ -148,6 +149,11 @@ constexpr Source kSources[] = {
     {"coopmat", ElementType::kF16, {440, 40}, Squared<ElementType::kF32, true>, Product<440, 40, true>, HasMatrices},
     {"coopmat", ElementType::kF16, {1000, 40}, Squared<ElementType::kF32, true>, Product<1000, 40, true>, HasMatrices},
     {"coopmat", ElementType::kU8, {64, 64}, Squared<ElementType::kU32, true>, Product<64, 64, true>, HasMatrices},
+    // Tiles at an edge and inside, steps of the depth that are whole and not, operands that begin at 16 bytes.
+    {"coopmat2", ElementType::kF16, {72, 72}, Squared<ElementType::kF32, false>, Product<72, 72, false>, HasFlexible},
+    {"coopmat2", ElementType::kBF16, {72, 72}, Squared<ElementType::kF32, false>, Product<72, 72, false>, HasFlexible},
+    {"coopmat2", ElementType::kS8, {80, 80}, Squared<ElementType::kS32, false>, Product<80, 80, false>, HasFlexible},
+    {"coopmat2", ElementType::kF16, {264, 64}, Squared<ElementType::kF32, true>, Product<264, 64, true>, HasFlexible},
 };
 
 Result<std::unique_ptr<Module>> ModuleOf(const Source& source) {
@@ -211,12 +217,14 @@ Result<std::vector<vk::SelfTestCase>> CasesOf(const Source& source, const Device
   const plan::KernelPlan& kernel = plan.kernels[0];
   spirv::EmitOptions options;
   options.enable_cooperative_matrix = source.feature == "coopmat";
+  options.enable_flexible_matrix = source.feature == "coopmat2";
   auto emitted = spirv::Emit(kernel, profile, options);
   // A kernel that this device does not take, or that does not lean on the feature, has nothing to show.
   std::vector<vk::SelfTestCase> none;
   if (!emitted || emitted->kernels.size() != 1 || emitted->dispatches.size() != 1 || !emitted->scratch_bytes.empty() ||
       emitted->kernels[0].buffers.size() != 2 ||
-      (options.enable_cooperative_matrix && !emitted->kernels[0].uses_cooperative_matrix))
+      (options.enable_cooperative_matrix && !emitted->kernels[0].uses_cooperative_matrix) ||
+      (options.enable_flexible_matrix && emitted->kernels[0].variant != "dot.coop2"))
     return none;
   spirv::EmittedKernel& code = emitted->kernels[0];
 
@@ -241,11 +249,12 @@ Result<std::vector<vk::SelfTestCase>> CasesOf(const Source& source, const Device
 
 }  // namespace
 
-Result<std::vector<vk::SelfTestCase>> SelfTestCases(const DeviceProfile& profile, bool with_cooperative_matrices) {
+Result<std::vector<vk::SelfTestCase>> SelfTestCases(const DeviceProfile& profile, const MatrixKinds& matrices) {
   std::vector<vk::SelfTestCase> out;
   for (const Source& source : kSources) {
     if (!source.has(profile.features)) continue;
-    if (source.feature == "coopmat" && !with_cooperative_matrices) continue;
+    if (source.feature == "coopmat" && !matrices.fixed) continue;
+    if (source.feature == "coopmat2" && !matrices.flexible) continue;
     KRAFLA_ASSIGN(std::vector<vk::SelfTestCase> cases, CasesOf(source, profile));
     for (vk::SelfTestCase& c : cases) out.push_back(std::move(c));
   }

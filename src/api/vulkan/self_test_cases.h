@@ -12,8 +12,14 @@
 
 namespace krafla {
 
+// Cooperative matrices of the sizes that a device lists, and of any size (VK_NV_cooperative_matrix2).
+struct MatrixKinds {
+  bool fixed = false, flexible = false;
+  auto operator<=>(const MatrixKinds&) const = default;
+};
+
 // One or more cases a feature that `profile` has and kernels use; those of cooperative matrices, which take some
-// drivers long to compile, only where they will be used.
-Result<std::vector<vk::SelfTestCase>> SelfTestCases(const DeviceProfile& profile, bool with_cooperative_matrices);
+// drivers long to compile, only of the kinds that will be used.
+Result<std::vector<vk::SelfTestCase>> SelfTestCases(const DeviceProfile& profile, const MatrixKinds& matrices);
 
 }  // namespace krafla

@@ -87,7 +87,7 @@ class VulkanClient : public Client {
       std::lock_guard lock(mutex_);
       if (current_.device != nullptr && current_.device->Alive()) return current_.device;
     }
-    KRAFLA_ASSIGN(Tested tested, DeviceWithout({}, false));
+    KRAFLA_ASSIGN(Tested tested, DeviceWithout({}, {}));
     return std::move(tested.device);
   }
 
@@ -98,8 +98,8 @@ class VulkanClient : public Client {
     options.pack_elements = given.pack_elements && PacksElements();
     FrontEnd front_end(std::move(module), options, report, device_.target);
     KRAFLA_TRY(front_end.Optimize());
-    KRAFLA_ASSIGN(Tested tested,
-                  DeviceWithout(FeaturesOff(front_end.module(), options), options.enabled.contains("coopmat")));
+    const MatrixKinds forced{options.enabled.contains("coopmat"), options.enabled.contains("coopmat2")};
+    KRAFLA_ASSIGN(Tested tested, DeviceWithout(FeaturesOff(front_end.module(), options), forced));
     KRAFLA_ASSIGN(plan::ProgramPlan plan, front_end.Plan(&tested.device->profile()));
     auto services = std::make_unique<HostServices>(CustomCallsOf(options),
                                                    options.transfers != nullptr ? options.transfers : transfers_);
@@ -117,12 +117,13 @@ class VulkanClient : public Client {
     std::string note;
   };
 
-  // `forces_matrices`: cooperative matrices are used also where the tuning does not want them.
-  Result<Tested> DeviceWithout(const std::vector<std::string>& names, bool forces_matrices) {
+  // `forced`: these cooperative matrices are used also where the tuning does not want them.
+  Result<Tested> DeviceWithout(const std::vector<std::string>& names, const MatrixKinds& forced) {
     KRAFLA_ASSIGN(DeviceProfile profile, physical_.profile.WithDisabled(names));
     KRAFLA_ASSIGN(const Tuning tuning, TuningAskedFor(profile));
-    // As the code generator decides (ChooseCoopTile): what it uses the self-test tries.
-    const bool matrices = forces_matrices || tuning.coop.used;
+    // As the code generator decides (ChooseCoopTile, ChooseFlexibleTile): what it uses the self-test tries.
+    const MatrixKinds matrices{forced.fixed || tuning.coop.used,
+                               forced.flexible || (tuning.coop.used && tuning.coop.flexible)};
     std::lock_guard lock(mutex_);
     auto it = devices_.find({names, matrices});
     // A lost device is made anew, where it is ours; what was compiled for it stays lost.
@@ -174,8 +175,8 @@ class VulkanClient : public Client {
   vk::PhysicalDevice physical_;
   ClientOptions options_;
   std::mutex mutex_;  // of what follows
-  // By what is switched off, and whether cooperative matrices were tested.
-  std::map<std::pair<std::vector<std::string>, bool>, Tested> devices_;
+  // By what is switched off, and which cooperative matrices were tested.
+  std::map<std::pair<std::vector<std::string>, MatrixKinds>, Tested> devices_;
   Tested current_;
   std::shared_ptr<vk::Device> last_view_;  // of an application's device
 };

@@ -324,4 +324,49 @@ void CoopOperand::Stage(std::span<const Value> elements) const {
   }
 }
 
+void MultiplyInSteps(Builder& builder, const TileProblem& p, const StagedOperands& operands,
+                     const std::function<void()>& multiply) {
+  const CoopOperand &a = operands.a, &b = operands.b;
+  const DepthWalk walk(builder, p, operands.step, {a.Strides(), b.Strides()});
+  auto u = [&](uint32_t v) { return builder.U32(v); };
+  auto fetch = [&](const Values& state, bool last) {
+    const DepthWalk::Place place = walk.At(state);
+    // b first: it may have to be turned.
+    Values of_b = b.Fetch(place.segment, place.k, place.bytes[1], last);
+    Values of_a = a.Fetch(place.segment, place.k, place.bytes[0], last);
+    return std::pair(std::move(of_a), std::move(of_b));
+  };
+  auto stage = [&](const std::pair<Values, Values>& elements) {
+    a.Stage(elements.first);
+    b.Stage(elements.second);
+    builder.WorkgroupBarrier();
+  };
+  // Where the last step is not like the others, it comes behind the loop. A turn reads the next step's elements before
+  // it multiplies, and stages them when all have multiplied: no element stays in a register from turn to turn.
+  const bool tail = p.segments == 1 && (p.depth % operands.step != 0 || a.ragged() || b.ragged());
+  const int64_t whole = walk.steps() - (tail ? 1 : 0);
+  stage(fetch(walk.Start(), whole == 0));
+  auto turn = [&](const Values& state) {
+    const Values next = walk.Next(state);
+    const auto elements = fetch(next, false);
+    multiply();
+    builder.WorkgroupBarrier();
+    stage(elements);
+    return next;
+  };
+  Values state = walk.Start();
+  int64_t done = 0;
+  if (operands.first_step_apart && whole > 1) {
+    state = turn(state);
+    done = 1;
+  }
+  walk.Turns(state, done, whole - 1, turn);
+  const bool two = tail && whole > 0;
+  builder.For(u(0), u(two ? 2 : 1), u(1), [&](Value number) {
+    multiply();
+    builder.WorkgroupBarrier();
+    if (two) builder.If(builder.Compare(Cmp::kEq, number, u(0)), [&] { stage(fetch(walk.Step(whole), true)); });
+  });
+}
+
 }  // namespace krafla::spirv

@@ -88,4 +88,14 @@ class CoopOperand {
   std::vector<Piece> pieces_;
 };
 
+// Both operands of a product, staged in steps of the depth.
+struct StagedOperands {
+  const CoopOperand &a, &b;
+  int64_t step = 1;               // elements of the depth
+  bool first_step_apart = false;  // MatrixTuning
+};
+// Stages step after step and calls `multiply` behind each, in one place or in few. Whole workgroups come here.
+void MultiplyInSteps(Builder& b, const TileProblem& problem, const StagedOperands& operands,
+                     const std::function<void()>& multiply);
+
 }  // namespace krafla::spirv

@@ -22,6 +22,25 @@ CoopStrips StripsOf(const CoopBlock& block, int64_t room, int chunk_bytes) {
   return out;
 }
 
+ComponentType ComponentOf(ElementType type) {
+  if (type == ElementType::kF16) return ComponentType::kF16;
+  if (type == ElementType::kBF16) return ComponentType::kBF16;
+  if (type == ElementType::kS8) return ComponentType::kS8;
+  if (type == ElementType::kU8) return ComponentType::kU8;
+  return ComponentType::kOther;
+}
+
+bool AddsUpIn(ComponentType c, ComponentType result, ElementType accumulate) {
+  if (c != result) return false;
+  return IsFloat(accumulate) ? c == ComponentType::kF32 : c == ComponentType::kS32 || c == ComponentType::kU32;
+}
+
+uint32_t SignedOperands(ElementType stored, ElementType accumulate, ComponentType c) {
+  uint32_t out = stored == ElementType::kS8 ? CooperativeMatrices::kASigned | CooperativeMatrices::kBSigned : 0;
+  if (!IsFloat(accumulate) && c == ComponentType::kS32) out |= CooperativeMatrices::kSumSigned;
+  return out;
+}
+
 Kind ComponentKind(ComponentType type) {
   if (type == ComponentType::kF16) return Kind::kF16;
   if (type == ComponentType::kBF16) return Kind::kBF16;
@@ -33,8 +52,7 @@ CoopSums::CoopSums(Builder& b, CooperativeMatrices& matrices, const CoopBlock& b
     : b_(b), matrices_(matrices), block_(block), memory_(memory), sum_kind_(ComputeKind(accumulate)) {
   const CooperativeMatrixShape& shape = block_.shape;
   const Kind component = ComponentKind(shape.a);
-  signed_ = stored == ElementType::kS8 ? CooperativeMatrices::kASigned | CooperativeMatrices::kBSigned : 0;
-  if (!IsFloat(accumulate) && shape.c == ComponentType::kS32) signed_ |= CooperativeMatrices::kSumSigned;
+  signed_ = SignedOperands(stored, accumulate, shape.c);
   using Use = CooperativeMatrices::Use;
   a_type_ = matrices_.Type(component, shape.m, shape.k, Use::kA);
   b_type_ = matrices_.Type(component, shape.k, shape.n, Use::kB);

@@ -35,7 +35,11 @@ struct CoopStrips {
 // Strips for which `room` chunks suffice, if there are any such.
 CoopStrips StripsOf(const CoopBlock& block, int64_t room, int chunk_bytes);
 
-Kind ComponentKind(ComponentType type);  // of matrices' operands
+ComponentType ComponentOf(ElementType type);  // kOther: no operand of products by matrices
+Kind ComponentKind(ComponentType type);       // of matrices' operands
+// Whether matrices of `c` and `result` are sums in `accumulate`, and CooperativeMatrices::Signed of their products.
+bool AddsUpIn(ComponentType c, ComponentType result, ElementType accumulate);
+uint32_t SignedOperands(ElementType stored, ElementType accumulate, ComponentType c);
 inline int ElementBytes(const CooperativeMatrixShape& shape) { return KindBits(ComponentKind(shape.a)) / 8; }
 
 class CoopSums {

@@ -7,18 +7,9 @@
 
 #include "base/checked_math.h"
 #include "spirv_codegen/kernels/coop_sums.h"
-#include "spirv_codegen/kernels/depth_walk.h"
 
 namespace krafla::spirv {
 namespace {
-
-ComponentType ComponentOf(ElementType type) {
-  if (type == ElementType::kF16) return ComponentType::kF16;
-  if (type == ElementType::kBF16) return ComponentType::kBF16;
-  if (type == ElementType::kS8) return ComponentType::kS8;
-  if (type == ElementType::kU8) return ComponentType::kU8;
-  return ComponentType::kOther;
-}
 
 CoopPart APart(const CoopTileOptions& o) {
   return {o.block_rows, o.block_depth, static_cast<int>(o.shape.k), ElementBytes(o.shape), o.local()};
@@ -53,12 +44,9 @@ std::optional<CooperativeMatrixShape> BestShape(const DeviceProfile& profile, El
   };
   for (const CooperativeMatrixShape& s : profile.cooperative_matrices) {
     if (s.scope != MatrixScope::kSubgroup || s.saturating || s.a != ComponentOf(a) || s.b != ComponentOf(b)) continue;
-    const bool sums = IsFloat(accumulate)
-                          ? s.c == ComponentType::kF32 && s.result == ComponentType::kF32
-                          : (s.c == ComponentType::kS32 || s.c == ComponentType::kU32) && s.result == s.c;
     // Groups of 4 along each side; more than 64 no tile of ours divides by.
     auto fits = [](uint32_t v) { return v % 4 == 0 && v >= 4 && v <= 64; };
-    if (!sums || !fits(s.m) || !fits(s.n) || !fits(s.k)) continue;
+    if (!AddsUpIn(s.c, s.result, accumulate) || !fits(s.m) || !fits(s.n) || !fits(s.k)) continue;
     if (!best || worth(s) > worth(*best)) best = s;
   }
   return best;
@@ -73,22 +61,27 @@ uint32_t CoopSubgroup(const Target& target) {
   return FixedSubgroupSize(profile);
 }
 
+Refusal RefusesMatrices(ElementType a, ElementType b, ElementType accumulate, const Target& target) {
+  if (!target.options.allow_cooperative_matrix) return "switched off";
+  const DeviceFeatures& f = target.profile.features;
+  if (!f.cooperative_matrix || !f.vulkan_memory_model) return "the device has none";
+  if (accumulate != ElementType::kF32 && accumulate != ElementType::kS32 && accumulate != ElementType::kU32)
+    return "wide sums";
+  if (a != b || ComponentOf(a) == ComponentType::kOther) return "the operands' types";
+  const bool typed = a == ElementType::kF16    ? f.float16
+                     : a == ElementType::kBF16 ? f.bfloat16_cooperative_matrix
+                                               : f.int8;
+  if (IsFloat(a) != IsFloat(accumulate) || !typed) return "the operands' types";
+  return std::nullopt;
+}
+
 std::optional<CooperativeMatrixShape> ChooseCoopShape(ElementType a, ElementType b, ElementType accumulate,
                                                       const Target& target, std::string& reason) {
   auto no = [&](std::string why) {
     reason = std::move(why);
     return std::nullopt;
   };
-  if (!target.options.allow_cooperative_matrix) return no("switched off");
-  const DeviceFeatures& f = target.profile.features;
-  if (!f.cooperative_matrix || !f.vulkan_memory_model) return no("the device has none");
-  if (accumulate != ElementType::kF32 && accumulate != ElementType::kS32 && accumulate != ElementType::kU32)
-    return no("wide sums");
-  if (a != b || ComponentOf(a) == ComponentType::kOther) return no("the operands' types");
-  const bool typed = a == ElementType::kF16    ? f.float16
-                     : a == ElementType::kBF16 ? f.bfloat16_cooperative_matrix
-                                               : f.int8;
-  if (IsFloat(a) != IsFloat(accumulate) || !typed) return no("the operands' types");
+  if (const Refusal why = RefusesMatrices(a, b, accumulate, target)) return no(*why);
   const std::optional<CooperativeMatrixShape> shape = BestShape(target.profile, a, b, accumulate);
   if (!shape) return no("the device has no shape for these types");
   if (!target.options.enable_cooperative_matrix && !target.tuning.coop.used) return no("slow on this device");
@@ -179,45 +172,7 @@ class CoopTile {
     CoopOperand b(w_, p_, b_part_, memory_, a_part_.Chunks(), o_.most_constant_offset, operands_.make_b(batch_), false);
     a.Prepare(b_.LocalIndex(), row0_);
     b.Prepare(b_.LocalIndex(), column0_);
-    const DepthWalk walk(b_, p_, o_.block_depth, {a.Strides(), b.Strides()});
-    auto fetch = [&](const Values& state, bool last) {
-      const DepthWalk::Place place = walk.At(state);
-      // b first: it may have to be turned.
-      Values of_b = b.Fetch(place.segment, place.k, place.bytes[1], last);
-      Values of_a = a.Fetch(place.segment, place.k, place.bytes[0], last);
-      return std::pair(std::move(of_a), std::move(of_b));
-    };
-    auto stage = [&](const std::pair<Values, Values>& elements) {
-      a.Stage(elements.first);
-      b.Stage(elements.second);
-      b_.WorkgroupBarrier();
-    };
-    // Where the last step is not like the others, it comes behind the loop. A turn reads the next step's elements
-    // before it multiplies, and stages them when all have multiplied: no element stays in a register from turn to turn.
-    const bool tail = p_.segments == 1 && (p_.depth % o_.block_depth != 0 || a.ragged() || b.ragged());
-    const int64_t whole = walk.steps() - (tail ? 1 : 0);
-    stage(fetch(walk.Start(), whole == 0));
-    auto turn = [&](const Values& state) {
-      const Values next = walk.Next(state);
-      const auto elements = fetch(next, false);
-      multiply();
-      b_.WorkgroupBarrier();
-      stage(elements);
-      return next;
-    };
-    Values state = walk.Start();
-    int64_t done = 0;
-    if (o_.first_step_apart && whole > 1) {
-      state = turn(state);
-      done = 1;
-    }
-    walk.Turns(state, done, whole - 1, turn);
-    const bool two = tail && whole > 0;
-    b_.For(U(0), U(two ? 2 : 1), U(1), [&](Value number) {
-      multiply();
-      b_.WorkgroupBarrier();
-      if (two) b_.If(b_.Compare(Cmp::kEq, number, U(0)), [&] { stage(fetch(walk.Step(whole), true)); });
-    });
+    MultiplyInSteps(b_, p_, {a, b, o_.block_depth, o_.first_step_apart}, multiply);
   }
 
   KernelWriter& w_;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "spirv_codegen/kernels/matrix.h"
+#include "spirv_codegen/kernels/variant.h"
 
 namespace krafla::spirv {
 
@@ -23,6 +24,8 @@ struct CoopTileOptions {
 
 // The size of subgroups that share a matrix; 0: it is not known.
 uint32_t CoopSubgroup(const Target& target);
+// Why there are no matrices for operands stored as `a` and `b`, whatever their shape.
+Refusal RefusesMatrices(ElementType a, ElementType b, ElementType accumulate, const Target& target);
 // The device's best shape for operands stored as `a` and `b`, where it is faster with matrices, or they are asked for;
 // nullopt, with a reason: none.
 std::optional<CooperativeMatrixShape> ChooseCoopShape(ElementType a, ElementType b, ElementType accumulate,

@@ -366,6 +366,7 @@ Result<EmittedProgram> EmitDotColumns(const DotCase& c, std::string refused) {
 
 // In order of preference.
 constexpr ProductVariant<DotCase> kDotVariants[] = {
+    kFlexible<DotCase>,
     kCoop<DotCase>,
     // Few rows or few columns, both operands contiguous along the depth: a subgroup a block of sums, its lanes along
     // the depth.
@@ -379,7 +380,8 @@ constexpr ProductVariant<DotCase> kDotVariants[] = {
 };
 static_assert(TakesEverything(kDotVariants));
 
-constexpr TiledNames kDotNames = {"dot.coop", "dot.tile", "dot.blocks", "dot.pack", "dot.packed_panel", "dot.panel"};
+constexpr TiledNames kDotNames = {"dot.coop",         "dot.tile",  "dot.blocks", "dot.pack",
+                                  "dot.packed_panel", "dot.panel", "dot.coop2"};
 
 constexpr int64_t kPanelRows = 8;
 

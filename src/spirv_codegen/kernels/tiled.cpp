@@ -5,6 +5,7 @@
 
 #include "base/checked_math.h"
 #include "spirv_codegen/kernels/coop_tile.h"
+#include "spirv_codegen/kernels/flexible_tile.h"
 
 namespace krafla::spirv {
 namespace {
@@ -87,6 +88,28 @@ Result<EmittedProgram> EmitCoop(const TiledProduct& p, std::string) {
   KRAFLA_CHECK(tile.has_value());
   auto operands = [&](KernelWriter& w, bool depth_in_range) { return p.operands(w, depth_in_range, /*raw=*/true); };
   return EmitCoopTile(p.plan, p.target, p.tile, p.a_type, operands, *tile, std::string(p.names.coop));
+}
+
+Refusal RefusesFlexible(const TiledProduct& p) {
+  std::string reason;
+  const auto tile = ChooseFlexibleTile(p.tile, p.a_type, p.b_type, p.target, reason);
+  if (!tile) return reason;
+  if (!tile->tensors) return std::nullopt;
+  // The operands are asked where they lie, in a module that nobody keeps.
+  const Target alone{p.target.profile, p.target.tuning, p.target.options};
+  KernelWriter w(p.plan, alone);
+  const TileOperands operands = p.operands(w, true, /*raw=*/true);
+  const DeviceProfile& profile = p.target.profile;
+  if (const Refusal why = RefusesTensor(*operands.make_a(w.b.U32(0)), true, p.tile, profile)) return why;
+  return RefusesTensor(*operands.make_b(w.b.U32(0)), false, p.tile, profile);
+}
+
+Result<EmittedProgram> EmitFlexible(const TiledProduct& p, std::string) {
+  std::string reason;
+  const auto tile = ChooseFlexibleTile(p.tile, p.a_type, p.b_type, p.target, reason);
+  KRAFLA_CHECK(tile.has_value());
+  auto operands = [&](KernelWriter& w, bool depth_in_range) { return p.operands(w, depth_in_range, /*raw=*/true); };
+  return EmitFlexibleTile(p.plan, p.target, p.tile, p.a_type, operands, *tile, std::string(p.names.flexible));
 }
 
 Refusal RefusesTile(const TiledProduct& p) {

@@ -15,6 +15,7 @@ namespace krafla::spirv {
 // EmittedKernel::variant of a family's products.
 struct TiledNames {
   std::string_view coop, tile, blocks, pack, packed_panel, panel;
+  std::string_view flexible = {};
 };
 
 // A problem of a family as a product of matrices, and what the family says of the variants.
@@ -37,6 +38,8 @@ PanelOptions PanelsFor(const Target& target, const TileProblem& p);
 
 Refusal RefusesCoop(const TiledProduct& p);
 Result<EmittedProgram> EmitCoop(const TiledProduct& p, std::string refused);
+Refusal RefusesFlexible(const TiledProduct& p);
+Result<EmittedProgram> EmitFlexible(const TiledProduct& p, std::string refused);
 Refusal RefusesTile(const TiledProduct& p);
 Result<EmittedProgram> EmitTile(const TiledProduct& p, std::string refused);
 Refusal RefusesBlocks(const TiledProduct& p);
@@ -45,16 +48,20 @@ Refusal RefusesPackedPanel(const TiledProduct& p);
 Result<EmittedProgram> EmitPackedPanel(const TiledProduct& p, std::string refused);
 Result<EmittedProgram> EmitPanel(const TiledProduct& p, std::string refused);
 
-// Rows for tables of problems that have a member `product`. coop: cooperative matrices. tile: through shared memory.
-// blocks: sums in registers, lanes over blocks of rows and columns and over batches, where columns leave lanes idle.
-// packed_panel: sums in registers, lanes along the columns; b is first copied into panels. panel: b is read where it
-// lies; takes everything.
+// Rows for tables of problems that have a member `product`. coop: cooperative matrices. coop2: those of any size. tile:
+// through shared memory. blocks: sums in registers, lanes over blocks of rows and columns and over batches, where
+// columns leave lanes idle. packed_panel: sums in registers, lanes along the columns; b is first copied into panels.
+// panel: b is read where it lies; takes everything.
 template <typename Problem>
 using ProductVariant = Variant<Problem, Result<EmittedProgram>>;
 template <typename Problem>
 constexpr ProductVariant<Problem> kCoop = {
     "coop", [](const Problem& p) { return RefusesCoop(p.product); },
     [](const Problem& p, std::string refused) { return EmitCoop(p.product, std::move(refused)); }};
+template <typename Problem>
+constexpr ProductVariant<Problem> kFlexible = {
+    "coop2", [](const Problem& p) { return RefusesFlexible(p.product); },
+    [](const Problem& p, std::string refused) { return EmitFlexible(p.product, std::move(refused)); }};
 template <typename Problem>
 constexpr ProductVariant<Problem> kTile = {
     "tile", [](const Problem& p) { return RefusesTile(p.product); },

@@ -11,7 +11,8 @@
 
 namespace krafla::spirv {
 
-// Why a variant does not take a problem, in a few words without a full stop; nothing where it takes the problem.
+// Why a variant does not take a problem, in a few words without a full stop; nothing where it takes the problem. Empty
+// words: it is for few devices, of which this is none.
 using Refusal = std::optional<std::string>;
 
 template <typename Problem, typename Made>
@@ -34,6 +35,7 @@ Made MakeFirst(const Variant<Problem, Made> (&variants)[n], const Problem& probl
   for (const Variant<Problem, Made>& variant : variants) {
     const Refusal why = variant.refuses == nullptr ? std::nullopt : variant.refuses(problem);
     if (!why) return variant.make(problem, std::move(refused));
+    if (why->empty()) continue;
     refused += Format("{}{}: {}", refused.empty() ? "" : "; ", variant.name, *why);
   }
   KRAFLA_UNREACHABLE();
