@@ -51,7 +51,6 @@ constexpr TuningCandidate kTuningCandidates[] = {
     {"dot", R"({"coop":{"tiles":[{"rows":64,"columns":64,"subgroup_rows":2,"subgroup_columns":2}]}})"},
     {"dot", R"({"coop":{"tiles":[{"rows":128,"columns":128,"subgroup_rows":2,"subgroup_columns":2}]}})"},
     {"dot", R"({"coop":{"tiles":[{"rows":128,"columns":64,"subgroup_rows":4,"subgroup_columns":2}]}})"},
-    {"dot", R"({"coop":{"flexible":false}})"},
     {"dot", R"({"coop":{"flexible_tiles":[{"rows":128,"columns":256,"lanes":256}]}})"},
     {"dot", R"({"coop":{"flexible_tiles":[{"rows":128,"columns":128,"lanes":256}]}})"},
     {"dot", R"({"coop":{"flexible_tiles":[{"rows":64,"columns":64,"lanes":128}]}})"},

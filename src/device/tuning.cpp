@@ -217,12 +217,6 @@ constexpr Row kRows[] = {
     // turn.
     {[](const DeviceProfile& p) { return p.vendor_id == kVendorIntel || p.vendor_id == kVendorNvidia; },
      [](Tuning& t) { t.coop.first_step_apart = true; }},
-    // NVIDIA's own driver stages matrices of a workgroup itself, by copies that need no registers, which code for
-    // subgroups cannot say: on an RTX 4080 ggml took two thirds of the time with them (ikawrakow/ik_llama.cpp, 574).
-    {[](const DeviceProfile& p) {
-       return p.driver_id == kDriverNvidia && p.features.matrix_workgroup_scope && p.features.matrix_tensor_addressing;
-     },
-     [](Tuning& t) { t.coop.flexible = true; }},
 };
 
 }  // namespace

@@ -7,7 +7,6 @@
 
 namespace krafla {
 
-inline constexpr uint32_t kDriverNvidia = 4;        // VK_DRIVER_ID_NVIDIA_PROPRIETARY
 inline constexpr uint32_t kDriverSwiftShader = 10;  // VK_DRIVER_ID_GOOGLE_SWIFTSHADER
 inline constexpr uint32_t kDriverLlvmpipe = 13;     // VK_DRIVER_ID_MESA_LLVMPIPE
 inline constexpr uint32_t kDriverHoneykrisp = 26;   // VK_DRIVER_ID_MESA_HONEYKRISP

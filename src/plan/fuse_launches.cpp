@@ -10,7 +10,7 @@
 namespace krafla::plan {
 namespace {
 
-constexpr std::size_t kMostParts = 8;  // of a kernel: the device's code for each is in it
+constexpr std::size_t kMostLaunches = 8;  // of a kernel: the device's code for each is in it
 // Of all parts: functions of many operations, with a register for each value, outweigh a launch (a kernel of Bessel and
 // gamma functions spilled 62 values on Intel's compilers, apart they spill 40).
 constexpr std::size_t kMostNodes = 200;
@@ -66,7 +66,7 @@ std::vector<std::size_t> ModulePlanner::LaunchesWith(const StepList& steps, std:
     } else {
       launches.pop_back();
     }
-    if (out.size() == kMostParts) break;
+    if (out.size() == kMostLaunches) break;
   }
   return out;
 }

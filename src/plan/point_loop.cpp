@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "base/checked_math.h"
 #include "plan/reindex.h"
 #include "plan/slice_extent.h"
 

@@ -109,12 +109,15 @@ TEST(FlexibleTest, ValidForEveryProfile) {
 TEST(FlexibleTest, TakenByTuningAndByRequest) {
   const plan::KernelPlan plan = Dot({{}, 512, 512, 512}, kF16), small = Dot({{}, 32, 512, 512}, kF16);
   for (const DeviceProfile& profile : Profiles()) {
-    const bool by_tuning = TuningFor(profile).coop.flexible;
-    EXPECT_EQ(by_tuning, profile.features.matrix_workgroup_scope) << profile.name;
-    EXPECT_EQ(IsFlexible(plan, profile, {}), by_tuning) << profile.name;
+    EXPECT_FALSE(IsFlexible(plan, profile, {})) << profile.name;
+    Tuning tuning = TuningFor(profile);
+    tuning.coop.flexible = true;
+    EXPECT_EQ(IsFlexible(plan, profile, {.tuning = &tuning}),
+              tuning.coop.used && profile.features.matrix_flexible_dimensions)
+        << profile.name;
     EXPECT_EQ(IsFlexible(plan, profile, kForced), profile.features.matrix_flexible_dimensions) << profile.name;
     // As many rows as the tile is high, or half of them, are for matrices of subgroups.
-    EXPECT_FALSE(IsFlexible(small, profile, {})) << profile.name;
+    EXPECT_FALSE(IsFlexible(small, profile, {.tuning = &tuning})) << profile.name;
     EXPECT_EQ(IsFlexible(small, profile, kForced), profile.features.matrix_flexible_dimensions) << profile.name;
     EXPECT_FALSE(IsFlexible(plan, profile, {.enable_flexible_matrix = true, .allow_cooperative_matrix = false}));
     auto without = profile.WithDisabled(std::vector<std::string>{"coopmat2"});

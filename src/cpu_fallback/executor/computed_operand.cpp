@@ -17,12 +17,12 @@ using plan::NodeOp;
 namespace {
 
 // Elements of a tile of a panel: its values should fit the L1 cache beside each other.
-constexpr int64_t kTileElements = 4096;
+constexpr int64_t kOperandTile = 4096;
 // Places along the depth whose products are added up in registers, each read as one of so many streams; more of short
 // rows, so that a turn is worth its start.
 constexpr int64_t kRowsInTurn = 8, kScaledRowsInTurn = 32, kMostRowsInTurn = 64, kElementsInTurn = 32768;
 // A dimension that conditions depend on is cut into its indices up to here.
-constexpr int64_t kShortDim = 4;
+constexpr int64_t kShortOperandDim = 4;
 // Values of a byte or of a word that are taken out of it at once.
 constexpr int64_t kUnrolledDim = 8;
 
@@ -69,7 +69,7 @@ Result<ComputedOperand> ComputedOperand::Make(const ElementProgram& as_planned, 
   // What lies side by side in memory is read once.
   if (const int dim = out.FindShortDim(program, kUnrolledDim); dim >= 0 && out.HasWhole(dim))
     if (out.AddPiece(Unroll(program, dim), wish, dim, -1)) return out;
-  const int cut = out.FindShortDim(program, kShortDim);
+  const int cut = out.FindShortDim(program, kShortOperandDim);
   if (cut < 0) {
     KRAFLA_TRY(out.AddPiece(program, wish, -1, 0));
     return out;
@@ -88,7 +88,8 @@ ElementProgram ComputedOperand::Split(const ElementProgram& as_planned) {
     const std::optional<Cut> cut = FindCut(program);
     if (!cut || dims_[At(cut->dim)].role == Role::kBatch) return FindSplit(program);
     const int64_t extent = dims_[At(cut->dim)].extent;
-    const bool is_even = cut->at > 1 && cut->at < extent && extent % cut->at == 0 && extent / cut->at <= kShortDim;
+    const bool is_even =
+        cut->at > 1 && cut->at < extent && extent % cut->at == 0 && extent / cut->at <= kShortOperandDim;
     return is_even ? DimSplit{cut->dim, cut->at} : FindSplit(program);
   };
   for (DimSplit split = next(); split.dim >= 0; split = next()) {
@@ -287,13 +288,13 @@ TileShape ComputedOperand::PanelTile(const ElementProgram& program, int without)
     if (cost < best) best = cost, tile.column_dim = d;
   }
   if (tile.column_dim < 0) return tile;
-  tile.columns = std::min(ExtentOf(tile.column_dim), kTileElements);
+  tile.columns = std::min(ExtentOf(tile.column_dim), kOperandTile);
   for (int d = 0; d < static_cast<int>(dims_.size()); ++d) {
     if (d == tile.column_dim || d == without || dims_[At(d)].role == Role::kBatch || ExtentOf(d) == 1) continue;
     if (tile.row_dim < 0 || ExtentOf(d) > ExtentOf(tile.row_dim)) tile.row_dim = d;
   }
   if (tile.row_dim >= 0)
-    tile.rows = std::min(ExtentOf(tile.row_dim), std::max<int64_t>(kTileElements / tile.columns, 1));
+    tile.rows = std::min(ExtentOf(tile.row_dim), std::max<int64_t>(kOperandTile / tile.columns, 1));
   return tile;
 }
 

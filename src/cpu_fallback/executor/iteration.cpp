@@ -171,7 +171,7 @@ std::optional<Dims> AffineCoefficients(const plan::IndexSpace& space, plan::Inde
   return out;
 }
 
-constexpr int64_t kMostParts = 4;
+constexpr int64_t kMostStride = 4;
 
 double CostAlong(const ElementProgram& program, int dim) {
   double cost = 0;
@@ -182,7 +182,7 @@ double CostAlong(const ElementProgram& program, int dim) {
     if (!affine.affine) cost += 1.2;
     else if (affine.stride == 1 || affine.stride == 0) cost += 0.1;
     // Parts side by side, as of complex numbers and pixels, come by whole vectors.
-    else if (affine.stride > 0 && affine.stride <= kMostParts) cost += 0.3;
+    else if (affine.stride > 0 && affine.stride <= kMostStride) cost += 0.3;
     else cost += std::abs(affine.stride) * a.bytes >= 64 ? 1.0 : 0.5;
   }
   for (const Node& n : program.nodes)

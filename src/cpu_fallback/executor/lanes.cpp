@@ -17,7 +17,7 @@ using plan::NodeOp;
 
 namespace {
 
-bool IsWord(ElementType type) { return type == ElementType::kS32 || type == ElementType::kU32; }
+bool IsWordType(ElementType type) { return type == ElementType::kS32 || type == ElementType::kU32; }
 
 ElementType LaneOf(bool is_signed, int width) {
   if (width == 1) return is_signed ? ElementType::kS8 : ElementType::kU8;
@@ -69,7 +69,7 @@ void Lanes::FindRanges() {
   ranges_.resize(program_.nodes.size());
   for (std::size_t i = 0; i < program_.nodes.size(); ++i) {
     const Node& n = program_.nodes[i];
-    if (!IsWord(n.type)) continue;
+    if (!IsWordType(n.type)) continue;
     Range& range = ranges_[i];
     const auto [lo, hi] = LimitsOf(n.type);
     range = {lo, hi};
@@ -107,7 +107,7 @@ void Lanes::FindRanges() {
 bool Lanes::Fits(NodeId id, ElementType lane) const {
   const Range r = ranges_[static_cast<std::size_t>(id)];
   const auto [lo, hi] = LimitsOf(lane);
-  return IsWord(node(id).type) && r.lo >= lo && r.hi <= hi;
+  return IsWordType(node(id).type) && r.lo >= lo && r.hi <= hi;
 }
 
 // A float that `convert` saturates at the limits of `lane`, NaN as 0: what the clamp and the select are there for.
@@ -132,7 +132,7 @@ Lanes::Form Lanes::FormOf(NodeId id, int width) const {
   const Node& n = node(id);
   if (n.op == NodeOp::kLoad && IsFloat(n.storage) && StorageBytes(n.storage) == width)
     return {Form::Kind::kLoad, n.storage, kNoNode};
-  if (!IsWord(n.type)) return {};
+  if (!IsWordType(n.type)) return {};
   const ElementType lane = LaneOf(n.type == ElementType::kS32, width);
   const NodeId a = n.operands[0];
   switch (n.op) {
@@ -144,11 +144,11 @@ Lanes::Form Lanes::FormOf(NodeId id, int width) const {
       if (BitWidth(n.storage) >= 8 * width) return {Form::Kind::kSame, lane, a};
       return {};
     case NodeOp::kBitcast:
-      if (IsWord(node(a).type)) return {Form::Kind::kSame, lane, a};
+      if (IsWordType(node(a).type)) return {Form::Kind::kSame, lane, a};
       return {};
     case NodeOp::kConvert: {
       const ElementType from = node(a).type;
-      if (IsWord(from)) return {Form::Kind::kSame, lane, a};
+      if (IsWordType(from)) return {Form::Kind::kSame, lane, a};
       if (from == ElementType::kPred && width == 1) return {Form::Kind::kSame, lane, a};
       if (!IsFloat(from)) return {Form::Kind::kConvert, lane, a};
       if (const NodeId value = Saturated(n, lane); value != kNoNode) return {Form::Kind::kConvert, lane, value};
@@ -182,7 +182,7 @@ Lanes::Form Lanes::FormOf(NodeId id, int width) const {
 // The narrowest lanes that hold what a compare or a convert reads, if its operands are there anyway.
 ElementType Lanes::WantedRead(const Node& n) const {
   if (n.op != NodeOp::kCompare && n.op != NodeOp::kConvert) return ElementType::kInvalid;
-  if (!IsWord(node(n.operands[0]).type) || IsWord(n.type)) return ElementType::kInvalid;
+  if (!IsWordType(node(n.operands[0]).type) || IsWordType(n.type)) return ElementType::kInvalid;
   for (int width : {1, 2}) {
     const ElementType lane = LaneOf(node(n.operands[0]).type == ElementType::kS32, width);
     bool good = true, constant = true;
@@ -207,8 +207,9 @@ NodeId Lanes::SourceOf(const plan::Store& store) const {
 void Lanes::FindNeeds() {
   needs_.assign(program_.nodes.size(), {});
   const auto store_width = [&](const plan::Store& s) {
-    return IsWord(node(s.node).type) && IsIntegral(s.storage) && StorageBytes(s.storage) < 4 ? StorageBytes(s.storage)
-                                                                                             : 0;
+    return IsWordType(node(s.node).type) && IsIntegral(s.storage) && StorageBytes(s.storage) < 4
+               ? StorageBytes(s.storage)
+               : 0;
   };
   for (const plan::Store& s : program_.stores) {
     if (const int width = store_width(s); width > 0) needs(s.node).narrow[At(width)] = true;

@@ -14,7 +14,7 @@ using native::LaneStream;
 
 namespace {
 
-constexpr int64_t kNearBytes = 32;
+constexpr int64_t kNearLoadBytes = 32;
 // Elements of a tile of short rows whose quotients native code has by a multiplication.
 constexpr int64_t kMostShortRows = int64_t{1} << 27;
 
@@ -90,7 +90,7 @@ bool NativePlanner::IsReachable(const Access& a, bool is_store) const {
   if (stride == 1) return true;
   if (stride == 0) return !is_store && a.mask < 0;
   // Elements that lie far apart are loaded by lines of memory, tiles of which the interpreter transposes.
-  return a.width >= 4 && std::abs(stride) * a.width <= kNearBytes;
+  return a.width >= 4 && std::abs(stride) * a.width <= kNearLoadBytes;
 }
 
 // Whether it and its neighbours, elements of a byte or two, are parts of a word that has lanes.

@@ -25,7 +25,7 @@ constexpr int64_t kMostProducts = 4096;
 
 // Products that one primitive sums; it does so itself in blocks of 512.
 constexpr int64_t kSumDepth = 1024;
-constexpr int64_t kFewRows = 32;
+constexpr int64_t kFewProductRows = 32;
 
 // dims[dim] cut to [begin, begin + size).
 TensorView Cut(TensorView view, std::size_t dim, int64_t begin, int64_t size) {
@@ -69,7 +69,7 @@ bool AddMatmul(Jobs& jobs, const TensorView& a, const TensorView& b, const Tenso
 // it may not sum in parts: twice as long as sums in f32 that are rounded behind take.
 bool RoundsDeepSums(const TensorView& a, const TensorView& result) {
   return result.type != ElementType::kF32 && a.dims.back() > kSumDepth &&
-         result.dims[result.dims.size() - 2] <= kFewRows;
+         result.dims[result.dims.size() - 2] <= kFewProductRows;
 }
 
 // Where a product is cut: along a batch dimension, the rows or the columns of the result.

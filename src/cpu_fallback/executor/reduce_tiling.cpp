@@ -37,7 +37,7 @@ constexpr int64_t kSummedLanes = 64;    // that a row is added in
 constexpr int64_t kFoldedColumns = 32;  // two vectors
 constexpr int64_t kFewColumns = 5;
 constexpr int64_t kLeastOfFewColumns = 256;  // elements
-constexpr int64_t kFewElements = 16;
+constexpr int64_t kFewReduced = 16;
 constexpr int64_t kFewPlaneRows = 32;  // of all planes, which a call should have
 constexpr int64_t kPairedRow = 64;
 constexpr int64_t kFewSelections = 16;
@@ -223,7 +223,7 @@ class ReduceTilingChoice {
   // row's (TileColumns).
   int64_t ElementsOfStep(int d) const {
     const int elements = LongestOther(row_rank_, rank_, -1);
-    if (d != row_rank_ - 1 || ordered_ || elements < 0 || Extent(elements) <= kFewElements) return Extent(d);
+    if (d != row_rank_ - 1 || ordered_ || elements < 0 || Extent(elements) <= kFewReduced) return Extent(d);
     const bool takes_lines = computes_ ? Extent(d) * WidestResult(body_, lanes_) >= kComputedLine && AreFolded()
                                        : AreColumns(Extent(d), Extent(elements)) && IsDense(body_, lanes_, d, elements);
     return takes_lines ? Extent(d) * Extent(elements) : Extent(d);
@@ -274,8 +274,8 @@ class ReduceTilingChoice {
     int64_t columns = std::min<int64_t>(Extent(best_row_), ordered_ && is_transposed ? 128 : 512);
     // Few elements are in one tile, where they may be transposed, as far as a row is a line of memory and the order of
     // its elements is of no matter; own combiners take long arrays at a time.
-    const int64_t most_few = sums_floats_ ? kFewElements : kLine / WidestLoad();
-    const bool few = second_element >= 0 && Extent(second_element) <= std::max(kFewElements, most_few);
+    const int64_t most_few = sums_floats_ ? kFewReduced : kLine / WidestLoad();
+    const bool few = second_element >= 0 && Extent(second_element) <= std::max(kFewReduced, most_few);
     if (few && !ordered_) columns = std::min(columns, RoundUp(tile_elements_ / Extent(second_element), 16));
     const int64_t most_rows = few ? Extent(second_element) : tile_elements_ / columns;
     const int64_t width = Extent(best_row_);

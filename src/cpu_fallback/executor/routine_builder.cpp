@@ -15,7 +15,7 @@ namespace {
 
 // Nodes times turns from which on a compilation is worth it, where the loop runs some hundred times.
 constexpr double kWorthwhileTurns = 1024;
-constexpr double kUnknownTurns = 100;
+constexpr double kTurnsIfUnknown = 100;
 // What a loop that is called takes beside its operations, 100 ns, is as much as so many nodes.
 constexpr double kNodesOfLoop = 20;
 // Of a routine; code for more is not made in one piece.
@@ -142,9 +142,9 @@ Result<> RoutineBuilder::AddLoop(const plan::WhileStep& loop, double turns) {
     return AddCountedLoop(number, *loop.trip_count, *loop.body, turns);
   }
   AddItem(RoutineItem::Kind::kWhile, number);
-  KRAFLA_TRY(AddSteps(*loop.condition, turns * kUnknownTurns));
+  KRAFLA_TRY(AddSteps(*loop.condition, turns * kTurnsIfUnknown));
   AddItem(RoutineItem::Kind::kLeave, number, 0, loop.predicate);
-  KRAFLA_TRY(AddSteps(*loop.body, turns * kUnknownTurns));
+  KRAFLA_TRY(AddSteps(*loop.body, turns * kTurnsIfUnknown));
   AddItem(RoutineItem::Kind::kEndWhile, number);
   return {};
 }

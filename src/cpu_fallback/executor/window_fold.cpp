@@ -29,7 +29,7 @@ constexpr int64_t kWindowTileElements = 2048;
 // Longer sums are better cut into pieces, which other layouts do.
 constexpr int64_t kMostWindowElements = 1024;
 constexpr int64_t kShortRun = 3, kLongRun = 8;
-constexpr int64_t kMostParts = 4;  // elements apart of which vectors take one each
+constexpr int64_t kMostStep = 4;  // elements apart of which vectors take one each
 constexpr int64_t kNarrowColumns = 16;
 
 uint64_t OneBits(ElementType type) {
@@ -116,7 +116,7 @@ std::optional<WindowFold> WindowFold::Find(const plan::ReduceStage& stage, std::
   // Long runs of a row's own elements are folded vector by vector instead of number by number of many rows, and what is
   // too far apart for vectors is transposed where the order is of no matter.
   const int64_t step = std::abs(out.strides_[At(out.tile_.column_dim)]);
-  const bool is_transposed = step > kMostParts && out.bounds_.empty() && !IsRoundedByOrder(reduction);
+  const bool is_transposed = step > kMostStep && out.bounds_.empty() && !IsRoundedByOrder(reduction);
   for (std::size_t d = out.row_rank_; d < out.strides_.size(); ++d)
     if (out.strides_[d] == 1 && element_dims[d - out.row_rank_] >= (is_transposed ? kShortRun : kLongRun) && step > 2)
       return std::nullopt;

@@ -21,13 +21,13 @@ constexpr int64_t kFewProducts = 4;   // which contraction_expander adds up one 
 constexpr int64_t kFewVectors = 2;    // for each of which the matrix is read
 
 // One side of a dot: its dimensions that are neither of the batch nor contracted, and how many elements these have.
-struct Side {
+struct DotSide {
   Instruction* x;
   const Dims &batch, &contracting;
   Dims free;
   int64_t free_elements = 1, contracted = 1;
 
-  Side(Instruction* operand, const Dims& batch_dims, const Dims& contracting_dims)
+  DotSide(Instruction* operand, const Dims& batch_dims, const Dims& contracting_dims)
       : x(operand), batch(batch_dims), contracting(contracting_dims) {
     for (int64_t d = 0; d < x->shape().rank(); ++d) {
       if (Contains(contracting, d)) contracted *= x->shape().dim(d);
@@ -46,7 +46,7 @@ struct Side {
 };
 
 // The dimensions of both sides: contracted ones, then as the result has them.
-Dims DimsOfProducts(const Side& lhs, const Side& rhs) {
+Dims DimsOfProducts(const DotSide& lhs, const DotSide& rhs) {
   Dims out;
   for (int64_t d : lhs.contracting) out.push_back(lhs.x->shape().dim(d));
   for (int64_t d : lhs.batch) out.push_back(lhs.x->shape().dim(d));
@@ -55,7 +55,7 @@ Dims DimsOfProducts(const Side& lhs, const Side& rhs) {
   return out;
 }
 
-Instruction* OverAll(Rewriter& rewrite, const Side& side, const Dims& all, int64_t free_at) {
+Instruction* OverAll(Rewriter& rewrite, const DotSide& side, const Dims& all, int64_t free_at) {
   Dims shared = side.contracting;
   for (int64_t d : side.batch) shared.push_back(d);
   return OverProducts(rewrite, side.x, shared, all, free_at);
@@ -68,7 +68,7 @@ Result<Instruction*> MultiplyElements(Instruction* i) {
   if (!a.algorithm.empty() || i->operand(0)->shape().element_type() != type ||
       i->operand(1)->shape().element_type() != type)
     return nullptr;
-  const Side lhs(i->operand(0), a.lhs_batch, a.lhs_contracting), rhs(i->operand(1), a.rhs_batch, a.rhs_contracting);
+  const DotSide lhs(i->operand(0), a.lhs_batch, a.lhs_contracting), rhs(i->operand(1), a.rhs_batch, a.rhs_contracting);
   const bool is_plain = type == ElementType::kF32 || type == ElementType::kF64 || IsIntegral(type);
   const bool is_outer =
       lhs.contracting.empty() && (IsComplex(type) || type == ElementType::kBF16 || type == ElementType::kF16);

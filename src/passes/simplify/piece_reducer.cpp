@@ -11,7 +11,7 @@ namespace krafla {
 
 namespace {
 
-constexpr int64_t kMostPieces = 8;
+constexpr int64_t kMostCombined = 8;
 
 Result<Instruction*> CombinePieces(Instruction* i) {
   const Dims& reduced = i->attr<DimensionsAttributes>().dimensions;
@@ -20,7 +20,7 @@ Result<Instruction*> CombinePieces(Instruction* i) {
   const int64_t dim = reduced[0];
   const Shape& shape = i->operand(0)->shape();
   const int64_t length = shape.dims()[static_cast<std::size_t>(dim)];
-  if (length == 0 || length > kMostPieces || shape.element_count() == 0) return nullptr;
+  if (length == 0 || length > kMostCombined || shape.element_count() == 0) return nullptr;
   const auto is_stack = [&](const Instruction* x) {
     return x->opcode() == Opcode::kConcatenate && x->attr<DimensionsAttributes>().dimensions[0] == dim &&
            x->users().size() == 1 && static_cast<int64_t>(x->operand_count()) == length;

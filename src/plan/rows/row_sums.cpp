@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/checked_math.h"
+#include "plan/arena.h"
 #include "plan/collapse.h"
 #include "plan/rebind.h"
 #include "plan/touched.h"
