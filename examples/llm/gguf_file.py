@@ -156,6 +156,8 @@ def _config(meta: dict, architecture: str, family: str, factors: dict[str, list[
               "sliding_window": of("attention.sliding_window"), "hidden_act": "silu",
               "attn_logit_softcapping": of("attn_logit_softcapping"),
               "final_logit_softcapping": of("final_logit_softcapping")}
+    if family == "llama" and config["sliding_window"]:
+        config["model_type"] = "mistral"  # of one architecture in these files
     if family in MIXTURES:
         config |= {"num_local_experts": of("expert_count"), "num_experts": of("expert_count"),
                    "num_experts_per_tok": of("expert_used_count"),

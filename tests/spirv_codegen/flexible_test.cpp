@@ -126,12 +126,14 @@ TEST(FlexibleTest, TakenByTuningAndByRequest) {
   }
 }
 
-// NVIDIA's own driver gets the largest tile of which there are enough, and none that is mostly edge.
+// NVIDIA's own driver, asked by tuning, gets the largest tile of which there are enough, and none that is mostly edge.
 TEST(FlexibleTest, TilesBySize) {
   const auto chosen = [](const Shape& s, const DotOptions& o) {
     for (const DeviceProfile& profile : Profiles()) {
       if (!profile.features.matrix_workgroup_scope) continue;
-      auto program = Emit(Dot(s, o), profile);
+      Tuning tuning = TuningFor(profile);
+      tuning.coop.flexible = true;
+      auto program = Emit(Dot(s, o), profile, {.tuning = &tuning});
       if (program) return program->kernels[0].variant + " " + program->kernels[0].reason.substr(0, 9);
     }
     return std::string();
@@ -151,7 +153,7 @@ TEST(FlexibleTest, TensorsAreAligned) {
     DotOptions o = kF16;
     o.lhs_offset = 8;
     EXPECT_TRUE(IsFlexible(Dot({{}, 512, 512, 512}, o), profile, kForced));
-    EXPECT_TRUE(IsFlexible(Dot({{3}, 512, 512, 511}, kF16), profile, {}));
+    EXPECT_TRUE(IsFlexible(Dot({{3}, 512, 512, 511}, kF16), profile, kForced));
     o.lhs_offset = 4;
     EXPECT_FALSE(IsFlexible(Dot({{}, 512, 512, 512}, o), profile, kForced));
     EXPECT_FALSE(IsFlexible(Dot({{3}, 65, 129, 127}, kF16), profile, kForced));
