@@ -43,7 +43,7 @@ Result<std::vector<Literal>> RunLeaves(Executable& executable, std::span<const L
 
 struct LocalExecutable::Impl {
   MadeIn made_in;
-  DeviceDescription device;
+  bool runs_on_host_threads = false;
   std::unique_ptr<Executable> executable;
   ProgramShape shape;
   BuildReport report;
@@ -62,7 +62,7 @@ const BuildReport& LocalExecutable::report() const { return impl_->report; }
 
 Result<Literal> LocalExecutable::Run(std::span<const Literal* const> arguments, const RunOptions& options) {
   return WithoutExceptions([&]() -> Result<Literal> {
-    KRAFLA_TRY(CheckProcess(impl_->made_in, impl_->device, "The executable"));
+    KRAFLA_TRY(CheckProcess(impl_->made_in, impl_->runs_on_host_threads, "The executable"));
     if (arguments.size() != impl_->shape.parameters.size())
       return InvalidArgument("The program takes {} arguments, {} were given: it is {}.", impl_->shape.parameters.size(),
                              arguments.size(), impl_->shape.ToString());
@@ -140,7 +140,7 @@ Result<LocalExecutable> LocalClient::Compile(const XlaComputation& computation, 
   return WithoutExceptions([&]() -> Result<LocalExecutable> {
     KRAFLA_TRY(impl_->Check());
     auto impl = std::make_unique<LocalExecutable::Impl>();
-    impl->device = impl_->client->device();
+    impl->runs_on_host_threads = impl_->device.is_cpu;
     KRAFLA_ASSIGN(impl->shape, computation.GetProgramShape());
     KRAFLA_ASSIGN(impl->executable, impl_->Compile(computation, options, {}));
     impl->report = ReportOf(*impl->executable);

@@ -52,8 +52,8 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
 Result<std::shared_ptr<ThreadPool>> ThreadsOf(const ClientOptions& options);
 
 // What runs on the host's threads alone goes on in a fork, on the thread that calls.
-inline Result<> CheckProcess(const MadeIn& made_in, const DeviceDescription& device, std::string_view what) {
-  return device.runs_on_host_threads ? Result<>() : made_in.Check(what);
+inline Result<> CheckProcess(const MadeIn& made_in, bool runs_on_host_threads, std::string_view what) {
+  return runs_on_host_threads ? Result<>() : made_in.Check(what);
 }
 
 struct LocalClient::Impl {
@@ -63,7 +63,7 @@ struct LocalClient::Impl {
   std::shared_ptr<MemoryBudget> budget;
   DeviceInfo device;
 
-  Result<> Check() const { return CheckProcess(made_in, client->device(), "The client"); }
+  Result<> Check() const { return CheckProcess(made_in, device.is_cpu, "The client"); }
   // `make`: the back end's client.
   static Result<LocalClient> Create(const ClientOptions& options,
                                     const std::function<Result<std::shared_ptr<Client>>()>& make);
@@ -81,7 +81,7 @@ struct Buffer::Impl {
 
   static std::shared_ptr<const Impl> Make(const DeviceDescription& device, std::shared_ptr<DeviceBuffer> buffer,
                                           MemoryBudget::Claim claim);
-  Result<> Check() const { return is_on_host ? Result<>() : made_in.Check("The buffer"); }
+  Result<> Check() const { return CheckProcess(made_in, is_on_host, "The buffer"); }
 };
 
 // Calls `release` once, when its last copy goes.

@@ -57,7 +57,9 @@ struct Session::Impl {
   MemoryBudget::Claim claim;
   SubmissionQueue queue;  // the first to go: it runs the others
 
-  Result<> CheckProcess() const { return krafla::CheckProcess(made_in, client->device(), "The session"); }
+  Result<> CheckProcess() const {
+    return krafla::CheckProcess(made_in, client->device().runs_on_host_threads, "The session");
+  }
   Result<> Run(Span<InputBytes> in, Span<OutputBytes> out, const RunLimit& limit) {
     KRAFLA_TRY(CheckProcess());
     KRAFLA_TRY(CheckCounts(in.size(), out.size()));
