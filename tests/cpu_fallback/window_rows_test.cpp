@@ -89,12 +89,41 @@ void CheckKinds(const char* type, Pool p, const char* lowest, const char* highes
   }
 }
 
-// Rows of a vector and of several, windows one and more apart, that lie inside, over an edge, and outside wholly.
+// A number of f16, of which any NaN is as good as another one.
+struct Half {
+  uint16_t bits = 0;
+  bool IsNan() const { return (bits & 0x7fff) > 0x7c00; }
+  int Order() const { return (bits & 0x8000) != 0 ? -(bits & 0x7fff) - 1 : bits; }
+  Half operator-() const { return {static_cast<uint16_t>(bits ^ 0x8000)}; }
+  bool operator==(const Half& other) const { return bits == other.bits || (IsNan() && other.IsNan()); }
+};
+
+// The bits that numbers have here go through infinity and NaNs to negative ones.
+void CheckHalfExtrema(Pool p) {
+  const auto extremum = [](bool is_largest) {
+    return [is_largest](Half a, Half b) {
+      if (a.IsNan() || b.IsNan()) return Half{0x7e00};
+      return (a.Order() < b.Order()) == is_largest ? b : a;
+    };
+  };
+  for (bool is_negated : {false, true}) {
+    p.is_negated = is_negated;
+    p.combiner = "maximum";
+    Check<Half>("f16", p, "-inf", Half{0xfc00}, extremum(true));
+    p.combiner = "minimum";
+    Check<Half>("f16", p, "inf", Half{0x7c00}, extremum(false));
+  }
+}
+
+// Rows of a vector and of several, several rows of one, windows one and more apart, that lie inside, over an edge, and
+// outside wholly.
 TEST(WindowRows, KindsAndTypes) {
   constexpr float kFar = 1e30f;
   for (const Pool& p : {Pool{"", 401, 4, 3, 2, 4, 1, 3, 0, 1, 1, 2}, Pool{"", 335, 2, 3, 3, 2, 3, 1, 0, 0, 0, 1},
                         Pool{"", 90, 24, 3, 7, 4, 3, 2, 2, 1, 2, 1}, Pool{"", 70, 12, 21, 4, 4, 1, 3, 1, 0, 2, 1},
-                        Pool{"", 1200, 1, 3, 4, 1, 2, 1, 5, 0, 3, 0}, Pool{"", 13, 144, 3, 2, 3, 1, 1, 0, 1, 1, 1}}) {
+                        Pool{"", 1200, 1, 3, 4, 1, 2, 1, 5, 0, 3, 0}, Pool{"", 13, 144, 3, 2, 3, 1, 1, 0, 1, 1, 1},
+                        Pool{"", 29, 40, 1, 3, 4, 3, 2, 0, 1, 1, 2}, Pool{"", 393, 1, 16, 7, 1, 2, 1, 3, 0, 3, 0},
+                        Pool{"", 42, 12, 8, 2, 4, 2, 3, 0, 0, 0, 0}}) {
     SCOPED_TRACE(std::to_string(p.rows) + " " + std::to_string(p.columns));
     CheckKinds<uint8_t>("u8", p, "0", "255", 0, 255);
     CheckKinds<int8_t>("s8", p, "-128", "127", -128, 127);
@@ -103,6 +132,7 @@ TEST(WindowRows, KindsAndTypes) {
     CheckKinds<int64_t>("s64", p, "-4000000000", "4000000000", -4000000000, 4000000000);
     CheckKinds<float>("f32", p, "-1e30", "1e30", -kFar, kFar);
     CheckKinds<double>("f64", p, "-1e30", "1e30", -1e30, 1e30);
+    CheckHalfExtrema(p);
   }
 }
 

@@ -29,7 +29,8 @@ constexpr int64_t kWindowTileElements = 2048;
 // Longer sums are better cut into pieces, which other layouts do.
 constexpr int64_t kMostWindowElements = 1024;
 constexpr int64_t kShortRun = 3, kLongRun = 8;
-constexpr int64_t kMostStep = 4;  // elements apart of which vectors take one each
+constexpr int64_t kMostStep = 4;       // elements apart of which vectors take one each
+constexpr int64_t kMostDenseStep = 8;  // of windows whose rows are loads in another order
 constexpr int64_t kNarrowColumns = 16;
 
 uint64_t OneBits(ElementType type) {
@@ -205,7 +206,9 @@ WindowFold WindowFold::WithDenseColumns(std::span<const int64_t> row_dims) const
   WindowFold out = *this;
   TileShape tile;
   for (int d = 0; d < static_cast<int>(row_dims.size()); ++d)
-    if (row_dims[At(d)] > 1 && StrideOf(d) == 1) tile.column_dim = d;
+    if (row_dims[At(d)] > 1 && std::abs(StrideOf(d)) <= kMostDenseStep &&
+        (tile.column_dim < 0 || std::abs(StrideOf(d)) <= std::abs(StrideOf(tile.column_dim))))
+      tile.column_dim = d;
   if (tile.column_dim < 0) return out;
   tile.columns = std::min(row_dims[At(tile.column_dim)], kWindowTileElements);
   for (int d = 0; d < static_cast<int>(row_dims.size()); ++d) {

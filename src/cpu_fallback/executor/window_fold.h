@@ -33,7 +33,7 @@ class WindowFold {
 
   // Of row dimensions alone.
   const TileShape& tile() const { return tile_; }
-  // The same with tiles along the innermost dimensions of memory, however short those are.
+  // The same with tiles along the innermost dimensions of memory, however short those are and few elements apart.
   WindowFold WithDenseColumns(std::span<const int64_t> row_dims) const;
   int64_t elements() const { return elements_; }
   // Whether a call for each element has so few sums to add to that whatever it takes along itself takes longer.

@@ -20,6 +20,14 @@ constexpr int64_t kPieceRows = 1024;
 constexpr int64_t kRowBandBytes = 16 * 1024;  // read for some rows, of which each vector is made in turn
 // Measured on a Xeon with AVX-512.
 constexpr double kLoadNanoseconds = 0.6, kRangeNanoseconds = 10, kTileCallNanoseconds = 8;
+constexpr double kOrderedWords = 1.7, kOrderedBytes = 5;  // plain loads that one in another order is worth
+
+// `constant` and the part of the window's element, of coefficients of rows and then of elements.
+int64_t AtElement(const Dims& coefficients, int64_t constant, const Dims& element) {
+  const std::size_t rank = coefficients.size() - element.size();
+  for (std::size_t e = 0; e < element.size(); ++e) constant += element[e] * coefficients[rank + e];
+  return constant;
+}
 
 // What WindowFold takes for all of the result.
 double FoldNanoseconds(const TileShape& tile, int64_t step, int64_t elements, int64_t sums, int64_t lanes) {
@@ -36,15 +44,16 @@ double FoldNanoseconds(const TileShape& tile, int64_t step, int64_t elements, in
 std::optional<WindowRows> WindowRows::Find(const WindowFold& fold, const std::optional<WindowFold::Target>& target,
                                            const WindowFold& other, const plan::Reduction& reduction,
                                            std::span<const int64_t> row_dims) {
-  constexpr double kGain = 0.8;
+  // What it is beside windows of short rows of narrow numbers, for which there are no lanes (WindowFold).
+  const double gain = fold.IsOfShortRows() ? 3 : 0.8;
   const ElementType type = fold.lane_ != ElementType::kInvalid ? fold.lane_ : plan::ComputeType(reduction.hlo_type);
   const WindowRowOps ops = FindWindowRowOps(reduction.kind, type);
   if (ops.fold == nullptr || !fold.skips_outside_ || fold.width_ != fold.source_width_ ||
       fold.elements_ > kMostRowElements)
     return std::nullopt;
   const int64_t sums = SaturatingProduct(row_dims);
-  double least = kGain * FoldNanoseconds(other.tile_, std::abs(other.StrideOf(other.tile_.column_dim)), fold.elements_,
-                                         sums, ops.lanes);
+  double least = gain * FoldNanoseconds(other.tile_, std::abs(other.StrideOf(other.tile_.column_dim)), fold.elements_,
+                                        sums, ops.lanes);
   std::optional<WindowRows> out;
   for (std::size_t inner = 1; inner <= row_dims.size(); ++inner) {
     WindowRows rows;
@@ -111,12 +120,6 @@ bool WindowRows::FindRow(const WindowFold& fold, const std::optional<WindowFold:
 bool WindowRows::FindLoads(const WindowFold& fold, std::span<const int64_t> row_dims) {
   std::vector<const WindowFold::Bound*> of_lanes;
   const auto has = [](const WindowFold::Bound& b, int d) { return b.coefficients[At(d)] != 0; };
-  const std::size_t rank = row_dims.size();
-  Dims element(fold.element_dims_.size(), 0);
-  const auto at_element = [&](const Dims& of, int64_t constant) {
-    for (std::size_t e = 0; e < element.size(); ++e) constant += element[e] * of[rank + e];
-    return constant;
-  };
   for (const WindowFold::Bound& b : fold.bounds_) {
     const bool is_inner = std::ranges::any_of(inner_, [&](int d) { return has(b, d); });
     if (is_inner &&
@@ -130,50 +133,91 @@ bool WindowRows::FindLoads(const WindowFold& fold, std::span<const int64_t> row_
     for (int d : outer_) bound.outer.push_back(b.coefficients[At(d)]);
     bounds_.push_back(std::move(bound));
   }
-  std::vector<std::vector<WindowLoad>> loads(At(CeilDiv(lanes_, ops_.lanes)));
-  std::vector<std::vector<int>> elements(loads.size());
-  Dims place(inner_.size(), 0);
+  Dims element(fold.element_dims_.size(), 0);
   for (int64_t number = 0; number < elements_;
        ++number, NextIndex({element.data(), element.size()}, fold.element_dims_)) {
     std::size_t of_rows = 0;
     for (const WindowFold::Bound& b : fold.bounds_)
       if (std::ranges::find(of_lanes, &b) == of_lanes.end())
-        bounds_[of_rows++].at.push_back(at_element(b.coefficients, b.constant));
-    const int64_t corner = at_element(fold.strides_, 0);
-    for (int64_t lane = 0; lane < lanes_; ++lane) {
-      int64_t rest = lane, from = corner;
-      for (std::size_t i = 0; i < inner_.size(); ++i) {
-        place[i] = rest % row_dims[At(inner_[i])];
-        rest /= row_dims[At(inner_[i])];
-        from += place[i] * fold.strides_[At(inner_[i])];
+        bounds_[of_rows++].at.push_back(AtElement(b.coefficients, b.constant, element));
+  }
+  alone_ = LoadsOf(1, fold, row_dims, of_lanes);
+  const int64_t together = to_stride_ == lanes_ ? std::min(ops_.lanes / lanes_, rows_) : 1;
+  if (together > 1) together_ = LoadsOf(together, fold, row_dims, of_lanes);
+  return std::max(alone_.loads.size(), together_.loads.size()) <= kMostRowLoads;
+}
+
+WindowRows::Loads WindowRows::LoadsOf(int64_t rows, const WindowFold& fold, std::span<const int64_t> row_dims,
+                                      std::span<const WindowFold::Bound* const> of_lanes) {
+  Loads out;
+  out.rows = rows;
+  const int64_t lanes = rows * lanes_;
+  Dims place(inner_.size(), 0);
+  for (int64_t first = 0; first < lanes; first += ops_.lanes) {
+    Dims element(fold.element_dims_.size(), 0);
+    for (int64_t number = 0; number < elements_;
+         ++number, NextIndex({element.data(), element.size()}, fold.element_dims_)) {
+      const int64_t corner = AtElement(fold.strides_, 0, element);
+      std::vector<std::pair<int64_t, int64_t>> of_vector;  // lanes, and what they take
+      for (int64_t lane = first; lane < std::min(lanes, first + ops_.lanes); ++lane) {
+        int64_t rest = lane % lanes_, from = corner + lane / lanes_ * from_stride_;
+        for (std::size_t i = 0; i < inner_.size(); ++i) {
+          place[i] = rest % row_dims[At(inner_[i])];
+          rest /= row_dims[At(inner_[i])];
+          from += place[i] * fold.strides_[At(inner_[i])];
+        }
+        const bool is_inside = std::ranges::all_of(of_lanes, [&](const WindowFold::Bound* b) {
+          int64_t value = AtElement(b->coefficients, b->constant, element);
+          for (std::size_t i = 0; i < inner_.size(); ++i) value += place[i] * b->coefficients[At(inner_[i])];
+          return value >= b->lo && value < b->hi;
+        });
+        if (is_inside) of_vector.emplace_back(lane - first, from);
       }
-      const bool is_inside = std::ranges::all_of(of_lanes, [&](const WindowFold::Bound* b) {
-        int64_t value = at_element(b->coefficients, b->constant);
-        for (std::size_t i = 0; i < inner_.size(); ++i) value += place[i] * b->coefficients[At(inner_[i])];
-        return value >= b->lo && value < b->hi;
-      });
-      if (!is_inside) continue;
-      const int64_t vector = lane / ops_.lanes, bit = lane % ops_.lanes;
-      std::vector<WindowLoad>& to = loads[At(vector)];
-      const bool is_next = !to.empty() && elements[At(vector)].back() == number && to.back().offset == from - bit;
-      if (!is_next) to.push_back({from - bit, 0}), elements[At(vector)].push_back(static_cast<int>(number));
-      to.back().lanes |= uint64_t{1} << bit;
+      AddLoads(of_vector, static_cast<int>(number), out);
     }
+    out.ends.push_back(std::ssize(out.loads));
   }
-  for (std::size_t v = 0; v < loads.size(); ++v) {
-    std::ranges::copy(loads[v], std::back_inserter(loads_));
-    std::ranges::copy(elements[v], std::back_inserter(load_elements_));
-    load_ends_.push_back(static_cast<int64_t>(loads_.size()));
+  out.cost += static_cast<double>(out.ends.size());
+  return out;
+}
+
+// What one element of the window adds to a vector: a load for each run of lanes that take elements side by side, or
+// loads of which each is brought into another order.
+void WindowRows::AddLoads(std::span<const std::pair<int64_t, int64_t>> lanes, int element, Loads& to) {
+  std::vector<WindowLoad> runs, ordered;
+  for (const auto& [lane, from] : lanes) {
+    if (runs.empty() || runs.back().offset != from - lane) runs.push_back({from - lane, 0, 0, -1});
+    runs.back().lanes |= uint64_t{1} << lane;
   }
-  return std::ssize(loads_) <= kMostRowLoads;
+  std::vector<std::pair<int64_t, int64_t>> sorted(lanes.begin(), lanes.end());
+  std::ranges::sort(sorted, {}, [](const auto& l) { return l.second; });
+  std::vector<std::array<uint8_t, kWindowOrderBytes>> orders;
+  for (const auto& [lane, from] : sorted) {
+    if (ordered.empty() || from - ordered.back().offset >= ops_.lanes)
+      ordered.push_back({from, 0, 0, 0}), orders.push_back({});
+    WindowLoad& load = ordered.back();
+    load.lanes |= uint64_t{1} << lane;
+    load.read |= uint64_t{1} << (from - load.offset);
+    orders.back()[At(lane * width_)] = static_cast<uint8_t>(from - load.offset);
+  }
+  const double cost = (width_ == 1 ? kOrderedBytes : kOrderedWords) * static_cast<double>(ordered.size());
+  const bool is_ordered = cost < static_cast<double>(runs.size());
+  to.cost += is_ordered ? cost : static_cast<double>(runs.size());
+  for (std::size_t i = 0; is_ordered && i < ordered.size(); ++i) {
+    const auto* bytes = reinterpret_cast<const std::byte*>(orders[i].data());
+    ordered[i].order = static_cast<int>(orders_.size() / kWindowOrderBytes);
+    orders_.insert(orders_.end(), bytes, bytes + kWindowOrderBytes);
+  }
+  for (const WindowLoad& load : is_ordered ? ordered : runs) to.loads.push_back(load), to.elements.push_back(element);
 }
 
 double WindowRows::Nanoseconds() const {
-  const auto vectors = static_cast<double>(loads_.size() + load_ends_.size());
   const double piece = static_cast<double>(elements_ * (1 + std::ssize(bounds_))) * kRangeNanoseconds +
-                       static_cast<double>(load_ends_.size()) * kTileCallNanoseconds;
-  return static_cast<double>(outer_count_) *
-         (static_cast<double>(rows_) * vectors * kLoadNanoseconds + static_cast<double>(pieces_) * piece);
+                       static_cast<double>(alone_.ends.size()) * kTileCallNanoseconds;
+  const int64_t groups = together_.rows > 1 ? rows_ / together_.rows : 0;
+  const double loads =
+      static_cast<double>(groups) * together_.cost + static_cast<double>(rows_ - groups * together_.rows) * alone_.cost;
+  return static_cast<double>(outer_count_) * (loads * kLoadNanoseconds + static_cast<double>(pieces_) * piece);
 }
 
 void WindowRows::Run(std::span<std::byte* const> buffers, const std::byte* initial, ElementType arithmetic,
@@ -233,22 +277,16 @@ void WindowRows::RunRows(std::span<const int64_t> outer, int64_t first, int64_t 
     if (range.end < last) cuts[cut_count++] = range.end;
   }
   std::ranges::sort(cuts.begin(), cuts.begin() + static_cast<std::ptrdiff_t>(cut_count));
-  std::array<WindowLoad, kMostRowLoads> loads;
-  std::array<int64_t, kMostRowVectors> ends;
   for (std::size_t c = 0; c + 1 < cut_count; ++c) {
     const int64_t begin = cuts[c], end = cuts[c + 1];
     if (begin == end) continue;
-    std::size_t count = 0, k = 0;
-    for (std::size_t v = 0; v < load_ends_.size(); ++v) {
-      for (; k < At(load_ends_[v]); ++k) {
-        const IndexRange& range = inside[At(load_elements_[k])];
-        if (range.begin <= begin && range.end >= end) loads[count++] = loads_[k];
-      }
-      ends[v] = static_cast<int64_t>(count);
-    }
+    const std::byte* from = in + begin * from_stride_ * width_;
     std::byte* const target = to + (begin - first) * to_stride_ * width_;
-    FoldRows(in + begin * from_stride_ * width_, target, end - begin, {loads.data(), count},
-             {ends.data(), load_ends_.size()}, initial);
+    const int64_t groups = together_.rows > 1 ? (end - begin) / together_.rows : 0, grouped = groups * together_.rows;
+    if (groups > 0) FoldRows(from, target, groups, together_, inside.data(), begin, end, initial);
+    if (begin + grouped < end)
+      FoldRows(from + grouped * from_stride_ * width_, target + grouped * to_stride_ * width_, end - begin - grouped,
+               alone_, inside.data(), begin, end, initial);
     if (!IsFloat(arithmetic)) continue;
     const bool is_dense = to_stride_ == lanes_;
     for (int64_t row = 0; row < (is_dense ? 1 : end - begin); ++row)
@@ -256,17 +294,28 @@ void WindowRows::RunRows(std::span<const int64_t> outer, int64_t first, int64_t 
   }
 }
 
-void WindowRows::FoldRows(const std::byte* in, std::byte* to, int64_t rows, std::span<const WindowLoad> loads,
-                          std::span<const int64_t> ends, const std::byte* initial) const {
+void WindowRows::FoldRows(const std::byte* in, std::byte* to, int64_t count, const Loads& all, const IndexRange* inside,
+                          int64_t begin, int64_t end, const std::byte* initial) const {
+  std::array<WindowLoad, kMostRowLoads> loads;
+  std::array<int64_t, kMostRowVectors> ends;
+  std::size_t taken = 0, k = 0;
+  for (std::size_t v = 0; v < all.ends.size(); ++v) {
+    for (; k < At(all.ends[v]); ++k) {
+      const IndexRange& range = inside[all.elements[k]];
+      if (range.begin <= begin && range.end >= end) loads[taken++] = all.loads[k];
+    }
+    ends[v] = static_cast<int64_t>(taken);
+  }
+  const int64_t from_stride = all.rows * from_stride_, to_stride = all.rows * to_stride_, lanes = all.rows * lanes_;
   const int64_t band =
-      ends.size() == 1 ? rows : std::clamp<int64_t>(kRowBandBytes / (1 + std::abs(from_stride_) * width_), 4, 64);
-  for (int64_t row = 0; row < rows; row += band) {
-    const int64_t now = std::min(band, rows - row);
-    int64_t begin = 0;
-    for (std::size_t v = 0; v < ends.size(); begin = ends[v], ++v) {
+      all.ends.size() == 1 ? count : std::clamp<int64_t>(kRowBandBytes / (1 + std::abs(from_stride) * width_), 4, 64);
+  for (int64_t row = 0; row < count; row += band) {
+    const int64_t now = std::min(band, count - row);
+    int64_t at = 0;
+    for (std::size_t v = 0; v < all.ends.size(); at = ends[v], ++v) {
       const int64_t lane = static_cast<int64_t>(v) * ops_.lanes;
-      ops_.fold(in + row * from_stride_ * width_, from_stride_, loads.data() + begin, ends[v] - begin, initial,
-                to + (row * to_stride_ + lane) * width_, to_stride_, now, std::min(ops_.lanes, lanes_ - lane));
+      ops_.fold(in + row * from_stride * width_, from_stride, loads.data() + at, ends[v] - at, orders_.data(), initial,
+                to + (row * to_stride + lane) * width_, to_stride, now, std::min(ops_.lanes, lanes - lane));
     }
   }
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/thread_pool.h"
@@ -36,17 +37,30 @@ class WindowRows {
     Dims outer;
   };
 
+  // What makes some rows at once.
+  struct Loads {
+    std::vector<WindowLoad> loads;  // of one vector after the other, by element
+    std::vector<int> elements;      // of the window, one a load
+    std::vector<int64_t> ends;      // a vector
+    int64_t rows = 1;
+    double cost = 0;  // in plain loads
+  };
+
   bool FindRow(const WindowFold& fold, const std::optional<WindowFold::Target>& target,
                std::span<const int64_t> row_dims, std::size_t inner_dims);
   bool FindLoads(const WindowFold& fold, std::span<const int64_t> row_dims);
+  Loads LoadsOf(int64_t rows, const WindowFold& fold, std::span<const int64_t> row_dims,
+                std::span<const WindowFold::Bound* const> of_lanes);
+  void AddLoads(std::span<const std::pair<int64_t, int64_t>> lanes, int element, Loads& to);
   double Nanoseconds() const;
   void RunPiece(int64_t piece, std::span<std::byte* const> buffers, const std::byte* initial,
                 ElementType arithmetic) const;
   // Rows [first, last); `in`: what row 0 reads, `to`: where row `first` is stored.
   void RunRows(std::span<const int64_t> outer, int64_t first, int64_t last, const std::byte* in, std::byte* to,
                const std::byte* initial, ElementType arithmetic) const;
-  void FoldRows(const std::byte* in, std::byte* to, int64_t rows, std::span<const WindowLoad> loads,
-                std::span<const int64_t> ends, const std::byte* initial) const;
+  // `count` times the rows of `all`, with those of its loads that `inside` has for rows [begin, end).
+  void FoldRows(const std::byte* in, std::byte* to, int64_t count, const Loads& all, const IndexRange* inside,
+                int64_t begin, int64_t end, const std::byte* initial) const;
 
   WindowRowOps ops_;
   int width_ = 4, from_buffer_ = 0, to_buffer_ = 0;
@@ -60,9 +74,8 @@ class WindowRows {
   int64_t pieces_ = 1, piece_rows_ = 1;  // of the rows
   int64_t elements_ = 1;
   std::vector<Bound> bounds_;
-  std::vector<WindowLoad> loads_;  // of one vector after the other, by element
-  std::vector<int> load_elements_;
-  std::vector<int64_t> load_ends_;  // a vector
+  Loads alone_, together_;  // of one row; of several, where those are a vector
+  std::vector<std::byte> orders_;
 };
 
 }  // namespace krafla::cpu
