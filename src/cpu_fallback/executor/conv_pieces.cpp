@@ -161,6 +161,28 @@ std::optional<ConvPieces> CutIntoOrdinary(const plan::ConvKernel& body, const Di
   return out;
 }
 
+std::optional<ConvolutionProblem> WithLongestInnermost(const ConvolutionProblem& problem) {
+  constexpr int64_t kFewPositions = 4, kManyPositions = 32;
+  constexpr double kMostProducts = 8e6;
+  const Dims& dims = problem.result.dims;
+  const auto longest = std::max_element(dims.begin() + 2, dims.end());
+  double products = 1;
+  for (int64_t extent : dims) products *= static_cast<double>(extent);
+  for (std::size_t d = 1; d < problem.kernel.dims.size(); ++d) products *= static_cast<double>(problem.kernel.dims[d]);
+  if (problem.input.type != ElementType::kF32 || dims.size() < 4 || dims.back() > kFewPositions ||
+      *longest < kManyPositions || products > kMostProducts)
+    return std::nullopt;
+  const auto d = static_cast<std::size_t>(longest - dims.begin()), last = dims.size() - 1;
+  ConvolutionProblem out = problem;
+  for (TensorView* view : {&out.input, &out.kernel, &out.result}) {
+    std::swap(view->dims[d], view->dims[last]);
+    std::swap(view->strides[d], view->strides[last]);
+  }
+  ConvolutionWindow& w = out.window;
+  for (Dims* of : {&w.strides, &w.dilations, &w.padding_low, &w.padding_high}) std::swap((*of)[d - 2], (*of)[last - 2]);
+  return out;
+}
+
 void FillWithZeros(const TensorView& view, std::byte* base) {
   const auto width = static_cast<std::size_t>(StorageBytes(view.type));
   // Runs along the dimension that is dense, where there is one.

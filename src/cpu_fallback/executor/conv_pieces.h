@@ -29,6 +29,11 @@ std::optional<ConvolutionProblem> WithGroups(const plan::ConvKernel& body, const
 std::optional<ConvPieces> CutIntoOrdinary(const plan::ConvKernel& body, const Dims& result_strides,
                                           int64_t result_offset, ElementType result_type);
 
+// The same with the longest spatial dimension of the result as the innermost one. Nothing where more than a few
+// positions lie along that, or there is so much to do that it is parted along the first dimension, and of other types
+// than f32.
+std::optional<ConvolutionProblem> WithLongestInnermost(const ConvolutionProblem& problem);
+
 // Writes zeros to the view.
 void FillWithZeros(const TensorView& view, std::byte* base);
 

@@ -8,6 +8,7 @@
 
 #include "base/checked_math.h"
 #include "base/index.h"
+#include "cpu_fallback/executor/conv_pieces.h"
 #include "cpu_fallback/executor/onednn.h"
 #include "cpu_fallback/executor/onednn_jobs.h"
 
@@ -523,21 +524,31 @@ bool IsRightThere(const ConvolutionProblem& p) {
   return true;
 }
 
+Convolution ConvolutionFor(const ConvolutionProblem& p) {
+  Convolution c{{p.input, {Place::Array::kA, 0}},
+                {p.kernel, {Place::Array::kB, 0}},
+                {p.result, {Place::Array::kResult, 0}},
+                p.window};
+  if (p.window.groups > 1) {
+    TensorView& k = c.kernel.view;
+    k.dims.insert(k.dims.begin(), p.window.groups);
+    k.dims[1] /= p.window.groups;
+    k.strides.insert(k.strides.begin(), k.dims[1] * p.kernel.strides[0]);
+  }
+  return WithoutIdleTaps(std::move(c));
+}
+
 bool AddProblem(Jobs& jobs, const ConvolutionProblem& problem, int64_t parts, int threads) {
   const auto& [input, kernel, result, window] = problem;
   if (!IsRightThere(problem)) return false;
   if (window.strides.size() > 3 || !DataTypeOf(input.type) || !DataTypeOf(kernel.type) || !DataTypeOf(result.type))
     return false;
-  Convolution c{
-      {input, {Place::Array::kA, 0}}, {kernel, {Place::Array::kB, 0}}, {result, {Place::Array::kResult, 0}}, window};
-  if (window.groups > 1) {
-    TensorView& k = c.kernel.view;
-    k.dims.insert(k.dims.begin(), window.groups);
-    k.dims[1] /= window.groups;
-    k.strides.insert(k.strides.begin(), k.dims[1] * kernel.strides[0]);
-  }
-  c = WithoutIdleTaps(std::move(c));
+  Convolution c = ConvolutionFor(problem);
   if (std::ranges::count(c.input.view.dims, 0) > 0) return false;  // nothing but padding
+  // Vectors of f32 share what they read of the kernel along the innermost dimension.
+  if (const std::optional<ConvolutionProblem> turned = WithLongestInnermost(problem))
+    for (const bool cut : {true, false})
+      if (AddConvolution(jobs, ConvolutionFor(*turned), true, cut, parts, threads)) return true;
   // Of bf16 with one channel after the other oneDNN has products alone, several times as slow as what it does where
   // channels come last.
   for (const bool takes_products : {false, true}) {
