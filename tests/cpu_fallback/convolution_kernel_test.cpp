@@ -153,6 +153,37 @@ TEST(ConvKernelTest, PlainAndPaddedAndStrided) {
     }
 }
 
+// Results of a few positions along the innermost dimension, and many along another one.
+TEST(ConvKernelTest, NarrowAndLong) {
+  for (bool last : {false, true})
+    for (int64_t columns : {1, 2, 4, 5}) {
+      CheckConv({2, 16, 24, {40, columns}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {.channels_last = last}});
+      CheckConv({2, 6, 8, {70, columns}, {4, 2}, {2, 1}, {2, 0}, {1, 1}, {1, 1}, {1, 1}, {.channels_last = last}});
+      CheckConv({1,
+                 8,
+                 6,
+                 {3, 50, columns},
+                 {2, 5, 2},
+                 {1, 1, 1},
+                 {1, 4, 1},
+                 {0, 2, 1},
+                 {1, 2, 1},
+                 {1, 1, 1},
+                 {.channels_last = last}});
+      CheckConv({2,
+                 8,
+                 12,
+                 {40, columns},
+                 {3, 2},
+                 {1, 1},
+                 {1, 1},
+                 {1, 1},
+                 {1, 1},
+                 {1, 1},
+                 {.groups = 2, .channels_last = last}});
+    }
+}
+
 TEST(ConvKernelTest, GroupsDilationsReversalNegativePadding) {
   for (bool last : {false, true}) {
     CheckConv(
