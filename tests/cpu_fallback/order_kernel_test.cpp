@@ -150,7 +150,8 @@ TEST(OrderKernelTest, Scans) {
                                               {{5, 30}, 0},
                                               {{6, 30}, 1},
                                               {{3, 300}, 1},
-                                              {{70, 5, 3}, 1}}) {
+                                              {{70, 5, 3}, 1},
+                                              {{2200, 2}, 1}}) {
           std::mt19937 random(2);
           int64_t count = 1, inner = 1;
           for (int64_t d : dims) count *= d;

@@ -142,6 +142,25 @@ TEST(UnrolledProgram, ProductsOfIntegers) {
     }
 }
 
+// A column by a row of few elements.
+TEST(UnrolledProgram, NarrowOuterProducts) {
+  for (const std::string type : {"f32", "f64"})
+    for (int columns : {2, 3, 4, 5}) {
+      const std::string n = std::to_string(columns),
+                        module = "HloModule m\nENTRY e {\n  x = " + type + "[9,476] parameter(0)\n  y = " + type +
+                                 "[9," + n + "] parameter(1)\n  ROOT r = " + type + "[9,476," + n +
+                                 "] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={}, "
+                                 "rhs_contracting_dims={}\n}\n";
+      if (columns <= 4) ExpectSameBits(module);
+      auto executable = CompileFor(NativeUse::kWorthwhile, module);
+      ASSERT_TRUE(executable) << executable.error().ToString();
+      for (const plan::KernelPlan& kernel : (*executable)->plan().kernels)
+        if (const auto* body = std::get_if<plan::DotKernel>(&kernel.body)) {
+          EXPECT_EQ(cpu::UnrolledProduct(*body, 1).has_value(), cpu::native::HasNativeCode() && columns <= 4) << n;
+        }
+    }
+}
+
 // A convolution of one element a result, whose product may be -0.
 TEST(UnrolledProgram, ConvolutionsOfOneElement) {
   ExpectSameBits(

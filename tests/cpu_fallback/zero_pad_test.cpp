@@ -36,6 +36,44 @@ plan::ElementProgram Padded(ElementType type, const Dims& dims, const std::vecto
   return std::move(b).Finish();
 }
 
+// The same of complex numbers, whose parts are loaded and stored each.
+plan::ElementProgram PaddedComplex(const Dims& dims, const std::vector<Edge>& edges) {
+  Dims padded = dims;
+  for (std::size_t d = 0; d < dims.size(); ++d) padded[d] += edges[d].low + edges[d].high;
+  ProgramBuilder b(padded);
+  auto& s = b.space();
+  constexpr ElementType kPart = ElementType::kF32;
+  const int in = b.AddBuffer(kPart, 2 * Product(dims), false), out = b.AddBuffer(kPart, 2 * Product(padded), true);
+  NodeId inside = plan::kNoNode;
+  std::vector<IndexId> at;
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    at.push_back(s.AddConstant(s.Iter(static_cast<int>(d)), -edges[d].low));
+    inside = b.And(inside, b.InRange(at.back(), 0, dims[d]));
+  }
+  for (int64_t part : {0, 1}) {
+    const NodeId x = b.Load(in, kPart, s.AddConstant(s.Mul(s.Linearize(at, dims), 2), part), inside);
+    b.AddStore({.buffer = out,
+                .index = s.AddConstant(s.Mul(RowMajor(b), 2), part),
+                .node = b.Select(inside, x, b.Constant(kPart, 0)),
+                .storage = kPart});
+  }
+  return std::move(b).Finish();
+}
+
+// Planes of more than a band, too, which are cut into rows.
+TEST(ZeroPad, ComplexNumbersAndLongPlanes) {
+  using enum ElementType;
+  for (int threads : {1, 3})
+    for (const auto& [dims, edges] : {std::pair{Dims{3000, 3}, std::vector<Edge>{{2, 5}, {3, 0}}},
+                                      std::pair{Dims{2, 1500, 5}, std::vector<Edge>{{1, 0}, {-4, 2}, {1, 1}}},
+                                      std::pair{Dims{7, 11, 5}, std::vector<Edge>{{1, 0}, {2, 2}, {0, 1}}}}) {
+      for (const plan::ElementProgram& program : {PaddedComplex(dims, edges), Padded(kS16, dims, edges)}) {
+        EXPECT_TRUE(cpu::ZeroPad::Make(program, 1));
+        CheckLoop(program, Format("{} dimensions", dims.size()), threads);
+      }
+    }
+}
+
 TEST(ZeroPad, ResultsOfLoops) {
   using enum ElementType;
   for (ElementType type : {kU8, kF16, kS32, kF64})

@@ -16,8 +16,8 @@ namespace krafla::cpu {
 namespace {
 
 constexpr int64_t kMostLanes = 512;
-// Groups of few lines that lie one after the other are lanes too: so many lines, and so many of their elements at a
-// time.
+// Groups of few lines that lie one after the other are lanes too: so many lines, of short lines more, and so many of
+// their elements at a time.
 constexpr int64_t kLinesTogether = 64, kLineSteps = 64;
 constexpr int64_t kFewLines = 8;
 
@@ -35,8 +35,10 @@ class ScanRun final : public CpuKernel {
     // Running sums of long lines are better off in vectors along them.
     const bool is_short = out->in_blocks_ ? out->length_ <= RunningSum<double>::kBlockSteps : out->inner_ == 1;
     out->turns_ = out->inner_ <= kFewLines && out->inner_ > 0 && out->outer_ > 1 && is_short;
-    out->lanes_ = out->turns_ ? std::min(out->outer_, kLinesTogether / out->inner_) * out->inner_
-                              : std::min(out->inner_, kMostLanes);
+    out->turn_steps_ = std::clamp<int64_t>(out->length_, 1, kLineSteps);
+    const int64_t together = kLinesTogether * kLineSteps / out->turn_steps_;
+    out->lanes_ =
+        out->turns_ ? std::min(out->outer_, together / out->inner_) * out->inner_ : std::min(out->inner_, kMostLanes);
     KRAFLA_ASSIGN(out->init_, BlockProgram::Compile(body.reduction.init, {}));
     out->simple_ = FindSimpleCombiner(body.reduction.combiner);
     KRAFLA_ASSIGN(out->combiner_,
@@ -53,7 +55,7 @@ class ScanRun final : public CpuKernel {
     }
     if (out->turns_) {
       out->block_ = out->worker_bytes_;
-      out->worker_bytes_ += 2 * RoundUp(out->lanes_ * kLineSteps * 8, 64);
+      out->worker_bytes_ += 2 * RoundUp(out->lanes_ * out->turn_steps_ * 8, 64);
       out->sums_ = out->worker_bytes_;
       if (out->in_blocks_) out->worker_bytes_ += RoundUp(RunningSum<double>::MemoryElements(out->lanes_) * 8, 64);
     }
@@ -127,10 +129,10 @@ class ScanRun final : public CpuKernel {
                 int64_t n) const {
     const int width = StorageBytes(body_.type), wide = StorageBytes(plan::ComputeType(body_.type));
     std::byte* stored = frame + block_;
-    std::byte* values = widen_ == nullptr ? stored : stored + RoundUp(lanes_ * kLineSteps * 8, 64);
+    std::byte* values = widen_ == nullptr ? stored : stored + RoundUp(lanes_ * turn_steps_ * 8, 64);
     const int64_t groups = n / inner_;
-    for (int64_t step = 0; step < length_; step += kLineSteps) {
-      const int64_t steps = std::min(kLineSteps, length_ - step);
+    for (int64_t step = 0; step < length_; step += turn_steps_) {
+      const int64_t steps = std::min(turn_steps_, length_ - step);
       const int64_t at = (first * length_ + (body_.is_reverse ? length_ - step - steps : step) * inner_) * width;
       for (int64_t i = 0; i < inner_; ++i)
         MoveTile(width, input + at + i * width, {length_ * inner_, inner_}, stored + i * width, {inner_, n}, groups,
@@ -208,7 +210,7 @@ class ScanRun final : public CpuKernel {
   }
 
   plan::ScanKernel body_;
-  int64_t length_ = 0, outer_ = 1, inner_ = 1, lanes_ = 1;
+  int64_t length_ = 0, outer_ = 1, inner_ = 1, lanes_ = 1, turn_steps_ = 1;
   BlockProgram init_, combiner_;
   std::optional<SimpleCombiner> simple_;
   ConvertFn widen_ = nullptr, narrow_ = nullptr;

@@ -43,8 +43,11 @@ constexpr int64_t kFewRows = 256;
 constexpr int64_t kFewProducts = 4096;
 // Products that a loop has inside of it, and how often it turns then.
 constexpr int64_t kProductsOfLoop = 128, kRunsOfLoop = 32;
-// Native code takes narrow elements of a row out of one word.
-bool FitsWord(int64_t elements, int width) { return elements <= 4 || elements * width == 8; }
+// Native code takes narrow elements of a row out of one word, where they lie along one dimension.
+bool FitsWord(std::span<const int64_t> element_dims, int width) {
+  const int64_t elements = SaturatingProduct(element_dims);
+  return elements <= 4 || (elements * width == 8 && std::ranges::count(element_dims, elements) > 0);
+}
 
 // A program in the making, over the outer ones of other programs' dimensions.
 class Unroller {
@@ -308,7 +311,7 @@ std::optional<ElementProgram> UnrolledReduction(const plan::ReduceKernel& body, 
     const bool is_place =
         std::ranges::all_of(stage.reductions, [](const Reduction& r) { return FindArgExtremum(r) != nullptr; });
     if (const int width = NarrowestAccess(stage.program);
-        is_element && width < 4 && !FitsWord(elements, width) &&
+        is_element && width < 4 && !FitsWord(body.element_dims, width) &&
         !(is_place && AreRowsSideBySide(stage.program, body.row_dims.size())))
       return std::nullopt;
     std::size_t each = stage.program.nodes.size();
@@ -361,8 +364,10 @@ std::optional<ElementProgram> UnrolledProduct(const plan::DotKernel& dot, int64_
   const bool is_side_by_side = dot.lhs_k_stride == 1 && dot.rhs_k_stride == 1;
   const bool is_of_numbers =
       dot.m == 1 && dot.n == 1 && dot.k <= kMostUnrolled && points >= kFewRows && !is_side_by_side;
-  const bool is_many =
-      ((is_of_vectors || is_integer) && dot.k <= native::kMaxInterleaved && points >= kFewProducts) || is_of_numbers;
+  // Products of a column by a row of few elements are rows of few elements.
+  const bool is_narrow_outer = is_float && dot.k == 1 && dot.n <= native::kMaxInterleaved && points >= kFewProducts;
+  const bool is_many = ((is_of_vectors || is_integer) && dot.k <= native::kMaxInterleaved && points >= kFewProducts) ||
+                       is_of_numbers || is_narrow_outer;
   const bool is_of_loop =
       runs >= kRunsOfLoop && dot.k <= kTinyDepth && points >= 1 && points <= kProductsOfLoop / dot.k && !is_computed;
   if ((!is_many && !is_of_loop) || points == INT64_MAX || dot.epilogue.space.dims() != dims) return std::nullopt;
@@ -385,7 +390,8 @@ std::optional<ElementProgram> UnrolledProduct(const plan::DotKernel& dot, int64_
     return out.Add(program, {}, {}, false)[At(program.results[0])];
   };
   // The sums of the other ways begin with zero: a product of -0 is +0.
-  NodeId sum = is_computed || is_of_numbers ? out.Add({.op = NodeOp::kConstant, .type = type}) : kNoNode;
+  const bool begins_with_zero = is_computed || is_of_numbers || (is_narrow_outer && !is_of_vectors);
+  NodeId sum = begins_with_zero ? out.Add({.op = NodeOp::kConstant, .type = type}) : kNoNode;
   for (int64_t k = 0; k < dot.k; ++k) {
     const NodeId x = dot.computes_lhs() ? compute(dot.lhs_program)
                                         : load(dot.lhs_binding, dot.lhs_type, dot.lhs_batch_strides,

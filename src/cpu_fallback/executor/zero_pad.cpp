@@ -48,9 +48,8 @@ bool ZeroPad::FindInside(const ElementProgram& program, NodeId mask) {
   return true;
 }
 
-std::optional<ZeroPad> ZeroPad::Make(const ElementProgram& program, int64_t least) {
-  if (program.stores.size() != 1 || !program.results.empty() || program.stores[0].mask != kNoNode) return std::nullopt;
-  const plan::Store& store = program.stores[0];
+std::optional<ZeroPad::Move> ZeroPad::FindMove(const ElementProgram& program, const plan::Store& store) {
+  if (store.mask != kNoNode) return std::nullopt;
   const auto node = [&](NodeId id) -> const Node& { return program.nodes[At(id)]; };
   // A load gives zero outside of its mask.
   NodeId value = store.node, mask = kNoNode;
@@ -63,18 +62,53 @@ std::optional<ZeroPad> ZeroPad::Make(const ElementProgram& program, int64_t leas
   if (load.op != NodeOp::kLoad || load.mask == kNoNode || (mask != kNoNode && load.mask != mask) ||
       load.storage != store.storage || load.buffer == store.buffer)
     return std::nullopt;
+  std::optional<Dims> from = AffineCoefficients(program.space, load.index),
+                      to = AffineCoefficients(program.space, store.index);
+  if (!from || !to) return std::nullopt;
+  return Move{load.buffer,
+              store.buffer,
+              StorageBytes(store.storage),
+              load.mask,
+              std::move(*from),
+              std::move(*to),
+              program.space.expr(load.index).constant,
+              program.space.expr(store.index).constant};
+}
+
+std::optional<ZeroPad::Move> ZeroPad::FindMove(const ElementProgram& program) {
+  const std::size_t stores = program.stores.size();
+  if (stores < 1 || stores > 2 || !program.results.empty()) return std::nullopt;
+  std::optional<Move> move = FindMove(program, program.stores[0]);
+  if (!move || stores == 1) return move;
+  // The parts of complex numbers, which lie side by side on both sides.
+  const std::optional<Move> other = FindMove(program, program.stores[1]);
+  if (!other || other->from_buffer != move->from_buffer || other->to_buffer != move->to_buffer ||
+      other->mask != move->mask || other->width != move->width || move->width > 4 || other->from != move->from ||
+      other->to != move->to || other->from_offset != move->from_offset + 1 || other->to_offset != move->to_offset + 1)
+    return std::nullopt;
+  const auto halve = [](int64_t& number) {
+    const bool is_even = number % 2 == 0;
+    number /= 2;
+    return is_even;
+  };
+  if (!halve(move->from_offset) || !halve(move->to_offset) || !std::ranges::all_of(move->from, halve) ||
+      !std::ranges::all_of(move->to, halve))
+    return std::nullopt;
+  move->width *= 2;
+  return move;
+}
+
+std::optional<ZeroPad> ZeroPad::Make(const ElementProgram& program, int64_t least) {
+  const std::optional<Move> move = FindMove(program);
   ZeroPad out;
   out.dims_ = out.end_ = program.space.dims();
   out.begin_ = Dims(out.dims_.size(), 0);
-  const std::optional<Dims> from = AffineCoefficients(program.space, load.index),
-                            to = AffineCoefficients(program.space, store.index);
-  if (out.dims_.size() < 2 || !from || !to || *to != RowMajorStrides(out.dims_) || !out.FindInside(program, load.mask))
+  if (!move || out.dims_.size() < 2 || move->to != RowMajorStrides(out.dims_) || !out.FindInside(program, move->mask))
     return std::nullopt;
-  out.from_strides_ = *from;
-  out.from_buffer_ = load.buffer, out.to_buffer_ = store.buffer;
-  out.from_offset_ = program.space.expr(load.index).constant;
-  out.to_offset_ = program.space.expr(store.index).constant;
-  out.width_ = StorageBytes(store.storage);
+  out.from_strides_ = move->from;
+  out.from_buffer_ = move->from_buffer, out.to_buffer_ = move->to_buffer;
+  out.from_offset_ = move->from_offset, out.to_offset_ = move->to_offset;
+  out.width_ = move->width;
   const std::size_t last = out.dims_.size() - 1;
   int64_t inside = 1;
   for (std::size_t d = 0; d <= last; ++d) {
@@ -88,37 +122,48 @@ std::optional<ZeroPad> ZeroPad::Make(const ElementProgram& program, int64_t leas
   out.plane_ = out.dims_[last] * out.dims_[last - 1];
   out.planes_ = count / out.plane_;
   out.band_ = std::clamp<int64_t>(kBandBytes / (out.plane_ * out.width_), 1, out.planes_);
+  out.band_rows_ = out.band_ > 1
+                       ? out.dims_[last - 1]
+                       : std::clamp<int64_t>(kBandBytes / (out.dims_[last] * out.width_), 1, out.dims_[last - 1]);
   return out;
 }
 
-void ZeroPad::RunBand(int64_t begin, int64_t end, const std::byte* array, std::byte* to) const {
-  const std::size_t last = dims_.size() - 1;
-  std::memset(to + begin * plane_ * width_, 0, At((end - begin) * plane_ * width_));
-  const TileStrides from_strides{from_strides_[last - 1], from_strides_[last]}, to_strides{dims_[last], 1};
+void ZeroPad::RunBand(int64_t begin, int64_t end, int64_t first, int64_t last, const std::byte* array,
+                      std::byte* to) const {
+  const std::size_t inner = dims_.size() - 1;
+  const int64_t columns = dims_[inner];
+  std::memset(to + (begin * plane_ + first * columns) * width_, 0,
+              At(((end - begin - 1) * plane_ + (last - first) * columns) * width_));
+  const TileStrides from_strides{from_strides_[inner - 1], from_strides_[inner]}, to_strides{columns, 1};
+  first = std::max(first, begin_[inner - 1]), last = std::min(last, end_[inner - 1]);
+  if (first >= last) return;
   // The offset counts from the pad on: it lies before the array.
-  const int64_t first = from_offset_ + begin_[last - 1] * from_strides_[last - 1] + begin_[last] * from_strides_[last];
-  const int64_t first_to = begin_[last - 1] * dims_[last] + begin_[last];
+  const int64_t corner = from_offset_ + first * from_strides_[inner - 1] + begin_[inner] * from_strides_[inner];
   for (int64_t plane = begin; plane < end; ++plane) {
-    int64_t at = first, rest = plane;
+    int64_t at = corner, rest = plane;
     bool is_inside = true;
-    for (std::size_t d = last - 1; d-- > 0; rest /= dims_[d]) {
+    for (std::size_t d = inner - 1; d-- > 0; rest /= dims_[d]) {
       const int64_t i = rest % dims_[d];
       is_inside = is_inside && i >= begin_[d] && i < end_[d];
       at += i * from_strides_[d];
     }
     if (!is_inside) continue;
-    MoveTile(width_, array + at * width_, from_strides, to + (plane * plane_ + first_to) * width_, to_strides,
-             end_[last - 1] - begin_[last - 1], end_[last] - begin_[last]);
+    MoveTile(width_, array + at * width_, from_strides,
+             to + (plane * plane_ + first * columns + begin_[inner]) * width_, to_strides, last - first,
+             end_[inner] - begin_[inner]);
   }
 }
 
 void ZeroPad::Run(std::span<std::byte* const> buffers, ThreadPool& pool) const {
   const std::byte* const array = buffers[At(from_buffer_)];
   std::byte* const to = buffers[At(to_buffer_)] + to_offset_ * width_;
-  const double time = static_cast<double>(band_ * plane_ * width_) * 0.1;
-  pool.ParallelItems(CeilDiv(planes_, band_), time, [&](int64_t first, int64_t end, int) {
-    for (int64_t band = first; band < end && !IsInterrupted(); ++band)
-      RunBand(band * band_, std::min((band + 1) * band_, planes_), array, to);
+  const int64_t rows = dims_[dims_.size() - 2], parts = CeilDiv(rows, band_rows_);
+  const double time = static_cast<double>(band_ * band_rows_ * dims_.back() * width_) * 0.1;
+  pool.ParallelItems(CeilDiv(planes_, band_) * parts, time, [&](int64_t from, int64_t until, int) {
+    for (int64_t item = from; item < until && !IsInterrupted(); ++item) {
+      const int64_t plane = item / parts * band_, row = item % parts * band_rows_;
+      RunBand(plane, std::min(plane + band_, planes_), row, std::min(row + band_rows_, rows), array, to);
+    }
   });
 }
 

@@ -280,20 +280,25 @@ HWY_INLINE bool TransposeByBlocks(Columns from, Rows to, int64_t rows, int64_t c
 }
 
 // Two to four arrays laid between each other, the coordinates of points or the channels of pixels: as many columns that
-// are dense in `to`. Returns how many rows are done.
-template <class T, int kColumns, class Columns>
-int64_t Interleave(Columns from, T* to, int64_t rows) {
-  const hn::ScalableTag<T> d;
+// are dense in `to`. The last rows are done with a vector that has some of those before again. Returns how many rows
+// are done.
+template <int kColumns, class D, class T, class Columns>
+int64_t InterleaveBy(D d, Columns from, T* to, int64_t rows) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t r = 0;
-  for (; r + lanes <= rows; r += lanes) {
+  if (rows < lanes) return 0;
+  ForSteps(rows, lanes, [&](int64_t r) HWY_ATTR {
     const auto load = [&](int64_t c) HWY_ATTR { return hn::LoadU(d, from(c) + r); };
     const auto a = load(0), b = load(1);
     if constexpr (kColumns == 2) hn::StoreInterleaved2(a, b, d, to + 2 * r);
     else if constexpr (kColumns == 3) hn::StoreInterleaved3(a, b, load(2), d, to + 3 * r);
     else hn::StoreInterleaved4(a, b, load(2), load(3), d, to + 4 * r);
-  }
-  return r;
+  });
+  return rows;
+}
+template <class T, int kColumns, class Columns>
+int64_t Interleave(Columns from, T* to, int64_t rows) {
+  const int64_t done = InterleaveBy<kColumns>(hn::ScalableTag<T>(), from, to, rows);
+  return done > 0 ? done : InterleaveBy<kColumns>(hn::CappedTag<T, 16 / sizeof(T)>(), from, to, rows);
 }
 template <class T, class Columns>
 int64_t InterleaveColumns(Columns from, T* to, int64_t rows, int64_t columns) {
@@ -319,31 +324,37 @@ HWY_INLINE void TransposeColumns(Columns from, Rows to, int64_t rows, int64_t co
     for (int64_t c = 0; c < columns; ++c) to(r)[c] = from(c)[r];
 }
 
-// Three or four arrays taken apart: as TransposeTile of kRows rows that are dense in `from`. Returns how many columns
-// are done.
-template <class T, int kRows>
-int64_t Deinterleave(const T* from, T* to, int64_t to_row, int64_t columns) {
-  const hn::ScalableTag<T> d;
+// Two to four arrays taken apart: as TransposeTile of kRows rows that are dense in `from`. Returns how many columns are
+// done.
+template <int kRows, class D, class T>
+int64_t DeinterleaveBy(D d, const T* from, T* to, int64_t to_row, int64_t columns) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t c = 0;
-  for (; c + lanes <= columns; c += lanes) {
-    [[maybe_unused]] hn::Vec<decltype(d)> x, y, z, w;
-    if constexpr (kRows == 3) hn::LoadInterleaved3(d, from + 3 * c, x, y, z);
+  if (columns < lanes) return 0;
+  ForSteps(columns, lanes, [&](int64_t c) HWY_ATTR {
+    [[maybe_unused]] hn::Vec<D> x, y, z, w;
+    if constexpr (kRows == 2) hn::LoadInterleaved2(d, from + 2 * c, x, y);
+    else if constexpr (kRows == 3) hn::LoadInterleaved3(d, from + 3 * c, x, y, z);
     else hn::LoadInterleaved4(d, from + 4 * c, x, y, z, w);
     hn::StoreU(x, d, to + c);
     hn::StoreU(y, d, to + to_row + c);
-    hn::StoreU(z, d, to + 2 * to_row + c);
+    if constexpr (kRows >= 3) hn::StoreU(z, d, to + 2 * to_row + c);
     if constexpr (kRows == 4) hn::StoreU(w, d, to + 3 * to_row + c);
-  }
-  return c;
+  });
+  return columns;
+}
+template <class T, int kRows>
+int64_t Deinterleave(const T* from, T* to, int64_t to_row, int64_t columns) {
+  const int64_t done = DeinterleaveBy<kRows>(hn::ScalableTag<T>(), from, to, to_row, columns);
+  return done > 0 ? done : DeinterleaveBy<kRows>(hn::CappedTag<T, 16 / sizeof(T)>(), from, to, to_row, columns);
 }
 
 // from is dense along rows (row stride 1), to along columns: to[r * to_row + c] = from[r + c * from_column].
 template <class T>
 void TransposeTile(const T* from, int64_t from_column, T* to, int64_t to_row, int64_t rows, int64_t columns) {
-  if (rows == from_column && (rows == 3 || rows == 4)) {
-    int64_t c =
-        rows == 3 ? Deinterleave<T, 3>(from, to, to_row, columns) : Deinterleave<T, 4>(from, to, to_row, columns);
+  if (rows == from_column && rows >= 2 && rows <= 4) {
+    int64_t c = rows == 2   ? Deinterleave<T, 2>(from, to, to_row, columns)
+                : rows == 3 ? Deinterleave<T, 3>(from, to, to_row, columns)
+                            : Deinterleave<T, 4>(from, to, to_row, columns);
     for (; c < columns; ++c)
       for (int64_t k = 0; k < rows; ++k) to[k * to_row + c] = from[k + c * from_column];
     return;
