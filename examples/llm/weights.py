@@ -104,6 +104,13 @@ class Writer:
         is_wider = self.activations == np.float32 and array.dtype in [np.dtype(d) for d in FLOATS.values()]
         return array.dtype if self.form == "stored" and is_wider else self.dtype
 
+    def exact(self, scales: np.ndarray) -> np.ndarray:
+        """Scales in half of their bytes, where that rounds none of them or the activations are as narrow."""
+        with np.errstate(over="ignore"):
+            narrow = scales.astype(self.scales)
+        is_rounded = self.activations == np.float32 and (narrow.astype(np.float32) != scales).any()
+        return scales.astype(np.float32) if is_rounded else narrow
+
     def blocks(self, name: str, w: Blocks) -> None:
         values = np.ascontiguousarray(w.values.T)
         if w.is_f4:
@@ -112,7 +119,7 @@ class Writer:
             self.arrays[name + ".int4"] = pack(values + 8)
         else:
             self.arrays[name + ".int8"] = values
-        self.arrays[name + ".scale"] = np.ascontiguousarray(w.scales.T.astype(self.scales))
+        self.arrays[name + ".scale"] = np.ascontiguousarray(self.exact(w.scales).T)
         if w.zeros is not None:
             self.arrays[name + ".zero"] = np.ascontiguousarray(w.zeros.T)
 
