@@ -345,18 +345,21 @@ std::vector<Value> OnLoop(Call& c) {
   if (results > 0 && c.Has(0)) c.Known(0, "the number of steps, which is a size of its results");
   if (results > 0 && c.Has(1)) c.Known(1, "the condition");
   const bool short_enough = limit >= 0 && limit <= kUnrolled && known_start;
-  if (short_enough && (all_known || limit <= 1 || !starts)) return Unroll(c, *form.body, limit, starts, form.state);
+  const auto unroll = [&] { return Unroll(c, *form.body, limit, starts, form.state); };
+  if (short_enough && (limit <= 1 || !starts)) return unroll();
   form.steps = limit >= 0 && limit <= INT32_MAX && known_start && starts ? limit : -1;
   XlaOp steps;
   if (!c.Has(0)) steps = Number(c.b, S32, INT32_MAX);
   else if (form.steps < 0) steps = Reshape(Convert(ClampTo(c.In(0), 0, INT32_MAX), S32), {});
-  if (!short_enough) return ValuesOf(WhileLoop(c, form).Run(steps));
+  const auto loop = [&] { return ValuesOf(WhileLoop(c, form).Run(steps)); };
+  if (!short_enough) return loop();
+  // Steps of known numbers are computed now, but where the data decides after which of them it ends.
   const std::size_t before = c.importer.unsupported().size();
   try {
-    return ValuesOf(WhileLoop(c, form).Run(steps));
+    return all_known ? unroll() : loop();
   } catch (const Refusal&) {
     c.importer.ForgetSince(before);
-    return Unroll(c, *form.body, limit, starts, form.state);
+    return all_known ? loop() : unroll();
   }
 }
 

@@ -11,9 +11,10 @@ namespace krafla::onnx {
 namespace {
 
 // The places of the true ones among flags pred[n], in order, and how many they are. Behind them lie any places within
-// n.
+// n. There are two at least: operations drop a run-time size of a dimension of 1 where they find the shape of a result,
+// and cannot tell that dimension from one that is added.
 struct Places {
-  XlaOp at, count;  // s32[n], s32[]
+  XlaOp at, count;  // s32[max(n, 2)], or s32[0]; s32[]
 };
 Places PlacesOf(XlaOp flags) {
   XlaBuilder* b = flags.builder();
@@ -26,7 +27,9 @@ Places PlacesOf(XlaOp flags) {
   const XlaComputation less = Need(order.Build(Lt(x, y)));
   const XlaOp behind = BroadcastTo(Number(b, S32, static_cast<double>(n[0])), n);
   const XlaOp sorted = n[0] == 0 ? index : Sort({Select(flags, index, behind)}, less, 0);
-  return {Min(sorted, BroadcastTo(last, n)), ReduceBy(Fold::kSum, Convert(flags, S32), Ints{0}, false)};
+  XlaOp at = Min(sorted, BroadcastTo(last, n));
+  if (n[0] == 1) at = ConcatInDim(b, {at, at}, 0);
+  return {at, ReduceBy(Fold::kSum, Convert(flags, S32), Ints{0}, false)};
 }
 
 // Pred, of the same size: what is not 0, and lies within the run-time sizes.
@@ -43,14 +46,15 @@ Outputs OnNonZero(Call& c) {
   const Ints dims = DimsOf(flags);
   const int64_t all = Volume(dims);
   const Places places = PlacesOf(Reshape(flags, {all}));
+  const int64_t most = ShapeOf(places.at).dim(0);
   Outputs rows;
   int64_t inner = all;
   for (int64_t d : dims) {
     inner = d == 0 ? 1 : inner / d;
     const XlaOp at = Div(places.at, Like(places.at, static_cast<double>(inner)));
-    rows.push_back(Reshape(Convert(Rem(at, Like(at, static_cast<double>(std::max<int64_t>(d, 1)))), S64), {1, all}));
+    rows.push_back(Reshape(Convert(Rem(at, Like(at, static_cast<double>(std::max<int64_t>(d, 1)))), S64), {1, most}));
   }
-  if (rows.empty()) return {SetDimensionSize(Filled(c.b, S64, Ints{0, all}, 0), places.count, 1)};
+  if (rows.empty()) return {SetDimensionSize(Filled(c.b, S64, Ints{0, most}, 0), places.count, 1)};
   return {SetDimensionSize(ConcatInDim(c.b, rows, 0), places.count, 1)};
 }
 
@@ -193,7 +197,7 @@ Outputs OnNonMaxSuppression(Call& c) {
   const Places places = PlacesOf(Ge(picked, Like(picked, 0)));
   const XlaOp class_of = Div(places.at, Like(places.at, static_cast<double>(k)));
   const XlaOp classes = Like(class_of, static_cast<double>(dims[1]));
-  auto column = [&](XlaOp x) { return Reshape(Convert(x, S64), {rows, 1}); };
+  auto column = [&](XlaOp x) { return Reshape(Convert(x, S64), {ShapeOf(places.at).dim(0), 1}); };
   const XlaOp table = ConcatInDim(
       c.b, {column(Div(class_of, classes)), column(Rem(class_of, classes)), column(TakeAlong(picked, places.at, 0))},
       1);

@@ -25,6 +25,8 @@ def integers(name, *values):
 WEIGHTS = [integers("zero", 0), integers("one", 1), integers("two", 2), integers("three", 3), integers("minus", -1), integers("five", 5), integers("halves", 2, -1, 4),
            integers("all", 2**40),
            integers("table", *range(BOXES, -1, -1)), numpy_helper.from_array(np.array([0.3], np.float32), "overlap"),
+           numpy_helper.from_array(np.array(20, np.int64), "turns"), numpy_helper.from_array(np.array(True), "yes"),
+           numpy_helper.from_array(np.array([0], np.float32), "start"), numpy_helper.from_array(np.array(2, np.float32), "end"),
            numpy_helper.from_array(np.arange(6, dtype=np.float32).reshape(3, 1, 2), "kernel")]
 CHOICE = [("Unsqueeze", ["boxes", "zero"], "boxes3"), ("Unsqueeze", ["scores", "zero"], "scores2"), ("Unsqueeze", ["scores2", "zero"], "scores3")]
 # Indices of what a mask takes, as PyTorch's exporter writes them.
@@ -35,7 +37,19 @@ NOTHING = helper.make_graph([helper.make_node("Constant", [], ["none"], value=nu
                             [helper.make_tensor_value_info("none", TensorProto.INT64, [0])])
 TWICE = helper.make_graph([helper.make_node("Concat", ["at", "at"], ["twice"], axis=0)], "twice", [],
                           [helper.make_tensor_value_info("twice", TensorProto.INT64, ["n"])])
+# A loop of few turns from constants, which ends by what it adds up.
+UNTIL = helper.make_graph([helper.make_node("Add", ["sum", "step"], ["more"]), helper.make_node("Squeeze", ["more"], ["number"]),
+                           helper.make_node("Less", ["number", "end"], ["goes_on"])], "until",
+                          [helper.make_tensor_value_info("turn", TensorProto.INT64, []), helper.make_tensor_value_info("goes", TensorProto.BOOL, []),
+                           helper.make_tensor_value_info("sum", TensorProto.FLOAT, [1])],
+                          [helper.make_tensor_value_info("goes_on", TensorProto.BOOL, []), helper.make_tensor_value_info("more", TensorProto.FLOAT, [1])])
 GRAPHS = {
+    "one at most": ([("Slice", ["mask", "zero", "one", "zero"], "first"), ("NonZero", ["first"], "found"), ("Transpose", ["found"], "points"),
+                     ("Slice", ["points", "zero", "one", "one"], "y0"), ("Shape", ["points"], "y1"), ("Unsqueeze", ["points", "zero"], "y2"),
+                     ("Slice", ["boxes", "zero", "one", "zero"], "row"), ("Compress", ["row", "first"], "some", {"axis": 0}),
+                     ("Split", ["some"], ("y3", "y4"), {"axis": 1, "num_outputs": 2}), ("Gather", ["some", "one"], "y5", {"axis": 1}),
+                     ("Unsqueeze", ["some", "one"], "y6")], [f"y{i}" for i in range(7)]),
+    "until": ([("Slice", ["scores", "zero", "one", "zero"], "step"), ("Loop", ["turns", "yes", "start"], "y0", {"body": UNTIL})], ["y0"]),
     "boxes": (CHOICE + [("NonMaxSuppression", ["boxes3", "scores3", "all", "overlap"], "chosen"), ("Slice", ["chosen", "two", "three", "one"], "column"),
                         ("Squeeze", ["column", "one"], "keep"), ("Slice", ["keep", "zero", "five", "zero"], "few"), ("Gather", ["boxes", "few"], "y0"),
                         ("Gather", ["scores", "few"], "s"), ("Unsqueeze", ["s", "one"], "s1"), ("Concat", ["y0", "s1"], "y1", {"axis": 1})], ["y0", "y1", "chosen"]),
