@@ -14,6 +14,7 @@
 
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "numerics/scalar_ops.h"
 

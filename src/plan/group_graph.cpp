@@ -2,6 +2,7 @@
 #include "plan/group_graph.h"
 
 #include <algorithm>
+#include <functional>
 #include <queue>
 #include <utility>
 

@@ -2,6 +2,7 @@
 #include "plan/point_loop.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spirv_codegen/builder_wide.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "krafla/status.h"

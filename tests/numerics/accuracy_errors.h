@@ -2,6 +2,7 @@
 // Errors in units of the last place of the truth, and what is counted of them.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu_fallback/native/executable_memory.h"
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <vector>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // LiteralProto holds the elements in the memory order of its shape's layout; a Literal is in logical order.
+#include <bit>
+
 #include "hlo_io/hlo_proto/fields.h"
 #include "hlo_io/hlo_proto/shape_proto.h"
 

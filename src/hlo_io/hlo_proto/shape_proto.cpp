@@ -2,6 +2,7 @@
 #include "hlo_io/hlo_proto/shape_proto.h"
 
 #include <charconv>
+#include <limits>
 
 #include "hlo_io/hlo_proto/fields.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attributes of the IR as text: the counterpart of attribute_builder.cpp. Values that are the default are left out.
+#include <bit>
 #include <variant>
 
 #include "hlo_io/hlo_text/lexer.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo_io/stablehlo_text/lexer.h"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 

@@ -2,6 +2,7 @@
 #include "spirv_codegen/kernels/context.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "base/checked_math.h"
