@@ -51,7 +51,21 @@ Result<int> BindWeights(Module& module, const std::string& path) {
   return static_cast<int>(bound.size());
 }
 
+// The weights that were given stay as they are.
+Result<> CheckWeightsOut(const CompileCommand& command) {
+  const std::filesystem::path out = std::filesystem::path(command.output).parent_path() / command.weights_out;
+  for (const std::string& given : {command.weights, command.model}) {
+    std::error_code ignored;
+    if (!given.empty() && std::filesystem::equivalent(out, given, ignored))
+      return InvalidArgument("'{}' is a file to read, and --weights-out would write it.", given);
+  }
+  if (out == std::filesystem::path(command.output))
+    return InvalidArgument("'{}' is the compiled model itself; its weights are another file.", command.output);
+  return {};
+}
+
 Result<CompiledModelSize> Compile(const CompileCommand& command, int& bound) {
+  if (!command.weights_out.empty()) KRAFLA_TRY(CheckWeightsOut(command));
   std::vector<CompileTarget> targets;
   for (const CompileTarget& target : CompiledModelTargets())
     if (command.targets.empty() || std::ranges::find(command.targets, target.name) != command.targets.end())
@@ -61,7 +75,7 @@ Result<CompiledModelSize> Compile(const CompileCommand& command, int& bound) {
   KRAFLA_ASSIGN(const std::unique_ptr<Module> module, LoadModule(command.model, command.shapes));
   KRAFLA_TRY(Verify(*module));
   if (!command.weights.empty()) { KRAFLA_ASSIGN(bound, BindWeights(*module, command.weights)); }
-  return WriteCompiledModel(*module, targets, options, command.output);
+  return WriteCompiledModel(*module, targets, options, command.output, command.weights_out);
 }
 
 }  // namespace
@@ -80,6 +94,9 @@ void CompileCommand::AddTo(CLI::App& app, int& code) {
                   "an .npz or a .safetensors: its arrays become constants in the place of the parameters that have "
                   "their names")
       ->type_name("FILE");
+  cmd->add_option("--weights-out", weights_out,
+                  "a name: weights go to this safetensors file beside the output, and not into it")
+      ->type_name("NAME");
   AddShapeOption(*cmd, shapes);
   cmd->add_option("--disable", disabled, "passes to switch off, by name (an unknown name lists them all)")
       ->type_name("NAMES")
@@ -94,16 +111,21 @@ int CompileCommand::Run() const {
   const auto done = Compile(*this, bound);
   if (!done) return Fail(InFile(model, done.error()));
   if (json) {
-    const nlohmann::json out = {{"model", model},
-                                {"output", output},
-                                {"bytes", done->file_bytes},
-                                {"weight_bytes", done->weight_bytes},
-                                {"programs", done->programs},
-                                {"bound", bound}};
+    nlohmann::json out = {{"model", model},
+                          {"output", output},
+                          {"bytes", done->file_bytes},
+                          {"weight_bytes", done->weight_bytes},
+                          {"programs", done->programs},
+                          {"bound", bound}};
+    if (!weights_out.empty()) out["weights_out"] = {{"name", weights_out}, {"bytes", done->weights_file_bytes}};
     std::printf("%s\n", out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
     return kRight;
   }
-  Remark(Format("{}: {} bytes, of these {} of weights", output, done->file_bytes, done->weight_bytes));
+  if (weights_out.empty())
+    Remark(Format("{}: {} bytes, of these {} of weights", output, done->file_bytes, done->weight_bytes));
+  else
+    Remark(Format("{}: {} bytes; {} beside it: {} bytes of weights", output, done->file_bytes, weights_out,
+                  done->weights_file_bytes));
   return kRight;
 }
 

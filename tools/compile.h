@@ -10,7 +10,7 @@
 namespace krafla::cli {
 
 struct CompileCommand {
-  std::string model, output, weights;
+  std::string model, output, weights, weights_out;
   std::vector<std::string> targets, shapes, disabled;
   bool json = false;
 

@@ -35,7 +35,7 @@ Result<std::unique_ptr<Module>> ReadProgram(std::string_view bytes, std::string_
     if (LooksLikeCompiledModel(bytes)) {
       if (!options.sizes.empty())
         return InvalidArgument("{} is a compiled model: the sizes of its arguments are known.", name);
-      return ReadCompiledModel(bytes, name, options.owner);
+      return ReadCompiledModel(bytes, name, options.owner, options.path.empty() ? "" : FolderOf(options.path));
     }
     if (!LooksLikeOnnx(bytes)) return ReadModule(bytes, name, options.sizes);
     OnnxOptions onnx;

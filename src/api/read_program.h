@@ -14,8 +14,8 @@ namespace krafla {
 struct ReadOptions {
   // Of arguments whose sizes the program leaves open.
   ArgumentSizes sizes = {};
-  // The file that the bytes are of, which an ONNX model may have weights beside; empty: there is none, and such a model
-  // is refused.
+  // The file that the bytes are of, which an ONNX or a compiled model may have weights beside; empty: there is none,
+  // and such a model is refused.
   std::string path = {};
   // Keeps the bytes, where the weights of a compiled model are used then; null: they are copied.
   std::shared_ptr<const void> owner = {};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -121,6 +122,11 @@ Result<std::string> ReadFile(const std::string& path) {
                                      : Result<std::string>(std::string()));
   if (out.empty()) return DataLoss("'{}' is a pipe that nobody writes to.", path);
   return out;
+}
+
+bool IsWrittenInPlace(const std::string& path) {
+  os::FileInfo there;
+  return os::DescribePath(path, there) && there.kind != os::FileKind::kFile;
 }
 
 std::string FolderOf(const std::string& path) {

@@ -68,6 +68,9 @@ class MappedFile {
   explicit MappedFile(std::string_view bytes) : bytes_(bytes) {}
   std::string_view bytes_;
 };
+// Whether a file of this path is written where it is, and not beside it until it is whole: a device, a pipe or a link
+// is not to be replaced by a file.
+bool IsWrittenInPlace(const std::string& path);
 // The folder that a file lies in: "." for a name alone.
 std::string FolderOf(const std::string& path);
 // All of standard input.

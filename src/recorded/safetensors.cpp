@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/host_memory.h"
+#include "base/safetensors_dtype.h"
 #include "recorded/json_reading.h"
 #include "recorded/zip_format.h"
 
@@ -13,18 +14,6 @@ namespace {
 
 constexpr std::size_t kLengthBytes = 8;
 constexpr uint64_t kMostHeader = 100'000'000;  // the format's own limit
-
-std::optional<ElementType> TypeOfDtype(std::string_view name) {
-  using enum ElementType;
-  constexpr std::pair<std::string_view, ElementType> kTypes[] = {
-      {"F64", kF64},           {"F32", kF32}, {"F16", kF16},   {"BF16", kBF16},        {"I64", kS64},
-      {"I32", kS32},           {"I16", kS16}, {"I8", kS8},     {"U64", kU64},          {"U32", kU32},
-      {"U16", kU16},           {"U8", kU8},   {"BOOL", kPred}, {"F8_E4M3", kF8E4M3FN}, {"F8_E5M2", kF8E5M2},
-      {"F8_E8M0", kF8E8M0FNU}, {"C64", kC64}};
-  for (const auto& [type_name, type] : kTypes)
-    if (type_name == name) return type;
-  return std::nullopt;
-}
 
 Result<std::vector<int64_t>> IntsMember(const Json& array, const char* key) {
   const Json* list = FindMember(array, key);

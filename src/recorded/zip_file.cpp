@@ -10,6 +10,7 @@
 #include <fstream>
 #include <optional>
 
+#include "base/file.h"
 #include "base/system.h"
 #include "recorded/zip_format.h"
 
@@ -187,9 +188,8 @@ class ZipWriter {
 }  // namespace
 
 Result<> WriteZip(const std::string& path, std::span<const ZipEntry> entries) {
-  // Beside its place until it is whole: what was there stays if this fails. A device or a link is written through.
-  os::FileInfo there;
-  const bool is_in_place = os::DescribePath(path, there) && there.kind != os::FileKind::kFile;
+  // Beside its place until it is whole: what was there stays if this fails.
+  const bool is_in_place = IsWrittenInPlace(path);
   static std::atomic<unsigned> serial = 0;
   const std::string partial = is_in_place ? path : Format("{}.{}.{}.part", path, os::ProcessId(), serial++);
   auto write = [&]() -> Result<> {

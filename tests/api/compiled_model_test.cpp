@@ -10,6 +10,7 @@
 #include "api/compiled/bind_parameters.h"
 #include "api/compiled/compiled_model.h"
 #include "api/compiled/model_file.h"
+#include "api/compiled/weights_file.h"
 #include "api/front_end.h"
 #include "api/read_program.h"
 #include "api/vulkan/emitted_kernels.h"
@@ -17,6 +18,7 @@
 #include "base/file.h"
 #include "krafla/session.h"
 #include "passes/pipeline.h"
+#include "recorded/safetensors.h"
 
 namespace krafla::testing {
 namespace {
@@ -248,6 +250,112 @@ TEST(CompiledModel, WhatIsWrongInside) {
     ASSERT_FALSE(loaded);
     EXPECT_EQ(loaded.error().code(), code) << loaded.error().ToString();
   }
+}
+
+// The weights of a model in a file of their own, gone with the object.
+class WeightsFileTest : public ::testing::Test {
+ protected:
+  WeightsFileTest() { std::filesystem::create_directory(folder_); }
+  ~WeightsFileTest() override { std::filesystem::remove_all(folder_); }
+  std::string PathOf(std::string_view name) const { return (folder_ / name).string(); }
+  Result<CompiledModelSize> WriteTo(std::string_view model, std::string_view weights, float first = 1) const {
+    return WriteCompiledModel(*WithWeights(first), kBoth, {}, PathOf(model), std::string(weights));
+  }
+  // None: it loads.
+  std::optional<StatusCode> RefusalOf(std::string_view model) const {
+    const auto loaded = ReadProgramFile(PathOf(model));
+    return loaded ? std::nullopt : std::optional(loaded.error().code());
+  }
+
+  const std::filesystem::path folder_ =
+      std::filesystem::path(::testing::TempDir()) / Format("krafla_weights_{}", ::getpid());
+};
+
+TEST_F(WeightsFileTest, StayThere) {
+  const auto size = WriteTo("m.krafla", "m.safetensors", 5);
+  ASSERT_TRUE(size) << size.error().ToString();
+  EXPECT_EQ(size->file_bytes, std::filesystem::file_size(PathOf("m.krafla")));
+  EXPECT_LT(size->file_bytes, size->weight_bytes);
+  EXPECT_EQ(size->weights_file_bytes, std::filesystem::file_size(PathOf("m.safetensors")));
+  auto beside = ReadProgramFile(PathOf("m.krafla"));
+  ASSERT_TRUE(beside) << beside.error().ToString();
+  const Literal* weights = OnlyConstant(*(*beside)->optimised.front().module);
+  ASSERT_NE(weights, nullptr);
+  EXPECT_NE(weights->owner(), nullptr);  // not copied
+  const ModelFile inside("inside");
+  ASSERT_TRUE(WriteCompiledModel(*WithWeights(5), kBoth, {}, inside.path()));
+  auto whole = ReadProgramFile(inside.path());
+  ASSERT_TRUE(whole);
+  EXPECT_EQ(*weights, *OnlyConstant(*(*whole)->optimised.front().module));
+  // Other programs read it too.
+  auto file = SafetensorsFile::Open(PathOf("m.safetensors"));
+  ASSERT_TRUE(file) << file.error().ToString();
+  ASSERT_EQ(file->arrays().size(), 1u);
+  EXPECT_EQ(file->arrays()[0].name, "w.1");  // of the constant that took the parameter's place
+  EXPECT_EQ(file->arrays()[0].shape.ToString(false), "f32[64,128]");
+  EXPECT_EQ(file->Read(0).value(), *weights);
+}
+
+TEST_F(WeightsFileTest, OthersAreRefused) {
+  ASSERT_TRUE(WriteTo("m.krafla", "m.safetensors"));
+  EXPECT_EQ(RefusalOf("m.krafla"), std::nullopt);
+  // Bytes alone have no folder.
+  const std::string model = ReadFile(PathOf("m.krafla")).value(), weights = ReadFile(PathOf("m.safetensors")).value();
+  EXPECT_EQ(ReadCompiledModel(model, "bytes", nullptr).error().code(), StatusCode::kFailedPrecondition);
+  // Of the same names, types and sizes, and other values.
+  ASSERT_TRUE(WriteTo("other.krafla", "m.safetensors", 2));
+  EXPECT_EQ(RefusalOf("m.krafla"), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(RefusalOf("other.krafla"), std::nullopt);
+  for (const std::size_t size : {std::size_t{0}, std::size_t{100}, weights.size() - 1}) {
+    std::ofstream(PathOf("m.safetensors"), std::ios::binary).write(weights.data(), static_cast<std::streamsize>(size));
+    EXPECT_EQ(RefusalOf("m.krafla"), StatusCode::kFailedPrecondition) << size;
+  }
+  std::filesystem::remove(PathOf("m.safetensors"));
+  EXPECT_EQ(RefusalOf("m.krafla"), StatusCode::kNotFound);
+  EXPECT_EQ(WriteTo("m.krafla", "../m.safetensors").error().code(), StatusCode::kInvalidArgument);
+  // And a model that says so itself.
+  const std::string at_entry = R"("header_bytes":65536,"weight_bytes":64,"header_checksum":1)";
+  for (const std::string_view name : {"../up", "", "/etc/passwd"}) {
+    const std::string manifest =
+        Format(R"({{"krafla":"0.1.0","programs":[["cpu"]],"weights":{{"file":"{}",{}}}}})", name, at_entry);
+    const std::string bytes = FileOf(manifest, Proto(kInterface), Proto(kInterface));
+    EXPECT_EQ(ReadCompiledModel(bytes, "file", nullptr, folder_.string()).error().code(), StatusCode::kDataLoss);
+  }
+}
+
+TEST_F(WeightsFileTest, ArraysWithoutANameOfTheirOwnAreBytes) {
+  compiled::WeightTable table;
+  std::vector<std::shared_ptr<const Literal>> literals;
+  const auto place = [&](std::string_view name, std::string_view shape, std::string_view value) {
+    auto literal = ParseHloText(Format("HloModule m\nENTRY e {{ ROOT c = {} constant({}) }}", shape, value));
+    ASSERT_TRUE(literal) << literal.error().ToString();
+    literals.push_back((*literal)->entry()->root()->attr<ConstantAttributes>().literal);
+    table.Place(name, literals.back());
+  };
+  place("a", "c128[1]", "{(1, 2)}");
+  place("a", "s4[3]", "{1, -2, 3}");
+  place("__metadata__", "f32[2]", "{1, 2}");
+  const std::string header = compiled::WriteWeightsHeader(table);
+  EXPECT_EQ(header.size() % compiled::kWeightsAlignment, 0u);
+  std::string bytes = header;
+  for (const auto& weight : table.weights()) {
+    bytes.resize(header.size() + weight.offset);
+    bytes.append(reinterpret_cast<const char*>(weight.literal->bytes().data()), weight.literal->bytes().size());
+  }
+  std::ofstream(PathOf("w"), std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  auto file = SafetensorsFile::Open(PathOf("w"));
+  ASSERT_TRUE(file) << file.error().ToString();
+  std::vector<std::string> arrays;
+  int64_t end = static_cast<int64_t>(header.size());
+  for (const SafetensorsFile::Array& array : file->arrays()) {
+    EXPECT_EQ(array.offset, end);  // the format knows no holes
+    end = array.offset + array.shape.byte_size();
+    arrays.push_back(Format("{} {}", array.name, array.shape.ToString(false)));
+  }
+  EXPECT_EQ(end, static_cast<int64_t>(bytes.size()));
+  const std::vector<std::string> expected = {"a u8[16]", "padding u8[48]", "a.2 u8[3]", "padding.2 u8[61]",
+                                             "__metadata__.2 f32[2]"};
+  EXPECT_EQ(arrays, expected);
 }
 
 // Terabytes that nobody wrote are not summed: the time limit of the test is the judge.

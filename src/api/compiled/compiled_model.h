@@ -17,18 +17,22 @@ namespace krafla {
 bool LooksLikeCompiledModel(std::string_view bytes);
 
 // A module with Module::optimised. `owner` keeps `bytes`, and the weights are used where they lie then; null: they are
-// copied. `name` is for messages. The module is not verified. Bytes may be anybody's.
+// copied. `folder` has the file of weights that a model may have beside it; empty: there is none, and such a model is
+// FAILED_PRECONDITION. `name` is for messages. The module is not verified. Bytes may be anybody's.
 Result<std::unique_ptr<Module>> ReadCompiledModel(std::string_view bytes, std::string_view name,
-                                                  const std::shared_ptr<const void>& owner);
+                                                  std::shared_ptr<const void> owner, const std::string& folder = {});
 
 struct CompiledModelSize {
   uint64_t file_bytes = 0, weight_bytes = 0;
   int programs = 0;
+  uint64_t weights_file_bytes = 0;  // of the file of weights, where there is one
 };
 
 // Runs the passes for each of `targets` and writes the file, which appears under `path` when it is whole. Targets for
-// which the program becomes the same share it. `options`: what the passes are told.
+// which the program becomes the same share it. `options`: what the passes are told. `weights_name`: a file in the same
+// folder that gets the weights, safetensors; empty: the model has them itself.
 Result<CompiledModelSize> WriteCompiledModel(const Module& module, std::span<const CompileTarget> targets,
-                                             const CompileOptions& options, const std::string& path);
+                                             const CompileOptions& options, const std::string& path,
+                                             const std::string& weights_name = {});
 
 }  // namespace krafla

@@ -59,7 +59,7 @@ Result<> ReplaceEach(Module& module, const IsOne& is_one, const Make& make) {
 
 }  // namespace
 
-uint64_t WeightTable::Place(const std::shared_ptr<const Literal>& literal) {
+uint64_t WeightTable::Place(std::string_view name, const std::shared_ptr<const Literal>& literal) {
   const std::span<const std::byte> bytes = literal->bytes();
   const uint64_t hash = XXH3_64bits(bytes.data(), bytes.size());
   auto at = std::ranges::lower_bound(by_hash_, hash, {}, &std::pair<uint64_t, std::size_t>::first);
@@ -68,7 +68,7 @@ uint64_t WeightTable::Place(const std::shared_ptr<const Literal>& literal) {
   constexpr uint64_t kAlignment = AlignedBytes::kAlignment;
   const uint64_t offset = (bytes_ + kAlignment - 1) / kAlignment * kAlignment;
   by_hash_.insert(at, {hash, weights_.size()});
-  weights_.push_back({literal, offset});
+  weights_.push_back({std::string(name), literal, offset});
   bytes_ = offset + bytes.size();
   return offset;
 }
@@ -80,7 +80,7 @@ Result<> TakeOutWeights(Module& module, WeightTable& table) {
         return i.IsConstant() && i.shape().IsArray() && i.shape().byte_size() >= kLeastWeightBytes;
       },
       [&](Computation& computation, const Instruction& constant) -> Result<Instruction*> {
-        const uint64_t offset = table.Place(constant.attr<ConstantAttributes>().literal);
+        const uint64_t offset = table.Place(constant.name(), constant.attr<ConstantAttributes>().literal);
         CustomCallAttributes call;
         call.target = kWeightTarget;
         Instruction* out =

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,12 +24,13 @@ inline constexpr int64_t kLeastWeightBytes = 4096;
 class WeightTable {
  public:
   struct Weight {
+    std::string name;  // of the constant that it was first
     std::shared_ptr<const Literal> literal;
     uint64_t offset = 0;
   };
 
   // Where the literal lies from now on.
-  uint64_t Place(const std::shared_ptr<const Literal>& literal);
+  uint64_t Place(std::string_view name, const std::shared_ptr<const Literal>& literal);
   // In the order of their offsets, which are multiples of AlignedBytes::kAlignment.
   std::span<const Weight> weights() const { return weights_; }
   // To the end of the last.
