@@ -33,7 +33,8 @@ struct Findings {
   std::optional<FirstDifference> first;
   std::string kernel_a, kernel_b;  // of the first difference
   std::optional<Bisection> bisection;
-  std::string wrong;  // with a reference: the sides that differ from it
+  std::string wrong;         // with a reference: the sides that differ from it
+  bool is_compiled = false;  // the program is a compiled model, whose results are fixed: nothing is searched
 };
 
 double MedianOf(std::vector<double> values) {
@@ -67,7 +68,8 @@ class Comparer {
       differs = a_wrong || b_wrong;
     }
     if (command_.pairs > 0) KRAFLA_TRY(Time(a, b));
-    if (!differs) return std::move(out_);
+    out_.is_compiled = !module_.optimised.empty();
+    if (!differs || out_.is_compiled) return std::move(out_);
     KRAFLA_ASSIGN(out_.first, FindFirstDifference(question, *left, *right));
     out_.kernel_a = KernelOf(*left);
     out_.kernel_b = KernelOf(*right);
@@ -244,6 +246,9 @@ void PrintText(const CompareCommand& command, const Findings& f) {
     std::printf("%s\n", f.wrong.empty() ? "both have the evaluator's results"
                                         : Format("other results than the evaluator: {}", f.wrong).c_str());
   if (f.first) PrintFirst(command, f);
+  else if (differ > 0 && f.is_compiled)
+    std::printf(
+        "compare the program that the model was compiled from to see which instruction is the first to differ\n");
   if (f.bisection) PrintBisection(command, f);
 }
 

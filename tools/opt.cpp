@@ -2,12 +2,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "api/feature_names.h"
 #include "api/front_end.h"
 #include "api/vulkan/emitted_kernels.h"
+#include "base/file.h"
 #include "command.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "ir/verifier.h"
@@ -124,9 +125,10 @@ Result<> Show(const OptOptions& options, const DeviceDescription* device) {
 
 // A device that need not be here: what `krafla devices --json` prints under "profile".
 Result<DeviceDescription> ReadProfile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in.is_open() || in.bad()) return NotFound("The profile '{}' cannot be read.", path);
+  KRAFLA_ASSIGN(std::string text, ReadFile(path));
+  // A line of `krafla devices --json` has it among others.
+  const auto line = nlohmann::json::parse(text, nullptr, false);
+  if (line.is_object() && line.contains("profile") && line.contains("device")) text = line["profile"].dump();
   auto profile = ParseDeviceProfile(text);
   if (!profile) return std::unexpected(InFile(path, profile.error()));
   DeviceDescription device;

@@ -143,6 +143,8 @@ Result<std::unique_ptr<Module>> LoadForArguments(const RunOptions& options) {
     }
     if (list.empty()) continue;
     auto sized = LoadModule(options.module, shapes);
+    // What it cannot do with sizes is the answer, and not that it has none.
+    if (!sized && sized.error().code() == StatusCode::kUnimplemented) return sized;
     if (!sized) continue;
     Remark("shapes of the arrays given:" + list);
     return sized;

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -43,6 +44,58 @@ class CliTest(unittest.TestCase):
         self.assertEqual(out.returncode, 0)
         for command in ("devices", "doctor", "run", "check", "bench", "profile", "explain", "compare", "opt", "ops", "demo"):
             self.assertIn(command, out.stdout)
+
+    def test_compiled_models_are_written_through_links(self):
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            (folder / "real").write_bytes(b"")
+            (folder / "link").symlink_to(folder / "real")
+            os.mkfifo(folder / "pipe")
+            reader = subprocess.Popen(["cat", folder / "pipe"], stdout=subprocess.PIPE)
+            for name in ("link", "pipe"):
+                self.assertEqual(krafla("compile", self.module(ADD), "-o", folder / name).returncode, 0)
+            self.assertTrue((folder / "link").is_symlink())
+            self.assertTrue((folder / "pipe").is_fifo())
+            self.assertEqual((folder / "real").read_bytes(), reader.communicate(timeout=60)[0])
+            self.assertTrue((folder / "real").read_bytes().startswith(b"\x89KRAFLA"))
+
+    def test_weights_beside_a_compiled_model(self):
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            (folder / "m.hlo").write_text(ADD.replace("f32[4]", "f32[2048]").replace("add(x, x)", "add(x, w)").replace(
+                "  ROOT", "  w = f32[2048] parameter(1)\n  ROOT"))
+            header = b'{"w":{"dtype":"F32","shape":[2048],"data_offsets":[0,8192]}}'
+            weights = struct.pack("<2048f", *range(2048))
+            (folder / "w.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + weights)
+            (folder / "x.bin").write_bytes(struct.pack("<2048f", *[1] * 2048))
+            made = krafla("compile", "m.hlo", "-o", "m.krafla", "--weights", "w.safetensors", "--weights-out", "m.safetensors", "--json", cwd=folder)
+            self.assertEqual(made.returncode, 0, made.stderr)
+            self.assertEqual(json.loads(made.stdout)["weights_out"]["bytes"], (folder / "m.safetensors").stat().st_size)
+            self.assertLess((folder / "m.krafla").stat().st_size, 8192)
+            run = ("run", folder / "m.krafla", "-d", "cpu", "--input", f"x=@{folder / 'x.bin'}", "--save", folder / "out.npz")
+            self.assertEqual(krafla(*run).returncode, 0)
+            with zipfile.ZipFile(folder / "out.npz") as out:
+                self.assertEqual(out.read(out.namelist()[0])[-8192:], struct.pack("<2048f", *range(1, 2049)))
+            self.assertTrue((folder / "m.safetensors").read_bytes().endswith(weights))
+            for wrong in ("m.krafla", "w.safetensors", "m.hlo", "a/b"):
+                self.assertNotEqual(krafla("compile", "m.hlo", "-o", "m.krafla", "--weights", "w.safetensors", "--weights-out", wrong, cwd=folder).returncode, 0)
+            (folder / "m.safetensors").unlink()
+            missing = krafla(*run)
+            self.assertEqual(missing.returncode, 3, missing.stderr)
+            self.assertIn("m.safetensors", missing.stderr)
+
+    def test_profiles_of_devices(self):
+        devices = [line for line in krafla("devices", "--json").stdout.splitlines() if "vulkan:" in line]
+        if not devices:
+            self.skipTest("no Vulkan device")
+        with tempfile.TemporaryDirectory() as folder:
+            profile = pathlib.Path(folder) / "profile.json"
+            profile.write_text(devices[0])
+            opt = ("opt", self.module(ADD), "--stage", "spirv", "--profile")
+            self.assertEqual(krafla(*opt, profile).returncode, 0)
+            done = krafla(*opt, folder)
+            self.assertNotIn("bug", done.stderr)
+            self.assertEqual(done.returncode, 3, done.stderr)
 
     def test_modules_that_check_themselves(self):
         with tempfile.TemporaryDirectory() as folder:

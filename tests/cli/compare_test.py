@@ -130,6 +130,16 @@ class CompareTest(unittest.TestCase):
         # A unit in the last place of a total, some 2,500, is 1.2 in its square: they may be a few apart.
         self.assertTrue(self.compare(m, "cpu", "vulkan", "--pairs", "0", "--atol", "6")["equal"])
 
+    def test_a_compiled_model(self):
+        if not has_vulkan():
+            self.skipTest("no Vulkan device")
+        m = self.file("sum.hlo", SUM)
+        compiled = m.with_suffix(".krafla")
+        self.assertEqual(krafla("compile", m, "-o", compiled).returncode, 0)
+        done = krafla("compare", compiled, "cpu", "vulkan", "--pairs", "0")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("compiled from", done.stdout)
+
     def test_builds_are_timed(self):
         found = self.compare(self.file("m.hlo", CHAIN), "cpu", "cpu", "--binary", KRAFLA, "--pairs", "2")
         self.assertTrue(found["equal"])
