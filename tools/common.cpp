@@ -6,6 +6,7 @@
 #include "api/feature_names.h"
 #include "base/system.h"
 #include "command.h"
+#include "number_between.h"
 
 namespace krafla::cli {
 
@@ -58,11 +59,11 @@ void DeviceOptions::AddTo(CLI::App& app, Takes takes) {
            "--time-limit", time_limit,
            "seconds after which a run is stopped (default: none); also how long a device waits for the others in "
            "a collective (default: 60)")
-        ->check(CLI::Range(0.001, 1e6));
+        ->check(NumberBetween(0.001, 1e6));
   if (takes.runs)
     app.add_option("--submission-ms", submission_ms,
                    "about how long one submission to a GPU may take; longer work is split (default: 100)")
-        ->check(CLI::Range(0.001, 1e6));
+        ->check(NumberBetween(0.001, 1e6));
   app.add_option("--threads", threads,
                  "the number of threads for the CPU's kernels (default: KRAFLA_THREADS, else the number of processors "
                  "that this process may use)")

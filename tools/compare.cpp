@@ -11,6 +11,7 @@
 #include "base/system.h"
 #include "compare_search.h"
 #include "ir/verifier.h"
+#include "number_between.h"
 #include "passes/pipeline.h"
 #include "prepare.h"
 
@@ -304,7 +305,7 @@ void CompareCommand::AddTo(CLI::App& app, int& code) {
       ->check(CLI::Range(0, 100'000));
   cmd->add_option("--ulp", ulp, "floats this many units in the last place apart are equal")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
-  cmd->add_option("--atol", atol, "floats this far apart are equal")->check(CLI::Range(0.0, 1e30));
+  cmd->add_option("--atol", atol, "floats this far apart are equal")->check(NumberBetween(0.0, 1e30));
   cmd->add_option("--seed", seed, "of random arguments");
   cmd->add_option("--reference", reference, "evaluator: judge both by krafla's evaluator, which is slow")
       ->check(CLI::IsMember({"evaluator"}));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "api/compiled/compiled_model.h"
 #include "krafla/literal_util.h"
@@ -14,17 +15,20 @@
 namespace krafla::cli {
 namespace {
 
-// "sr=16000": an input whose value is known. Whole numbers keep all their digits.
+// "sr=16000" or "use_cache=true": an input whose value is known. Whole numbers keep all their digits.
 Result<> AddValue(const std::string& text, OnnxOptions& options) {
   const std::size_t equals = text.rfind('=');
-  const Failure wrong =
-      InvalidArgument("'{}' is not a value of an argument; expected NAME=NUMBERS, such as sr=16000.", text);
+  const Failure wrong = InvalidArgument(
+      "'{}' is not a value of an argument; expected NAME=NUMBERS, such as sr=16000 or use_cache=true.", text);
   if (equals == std::string::npos || equals == 0) return wrong;
   std::vector<double> numbers;
   std::vector<int64_t> integers;
   for (std::size_t at = equals + 1; at < text.size();) {
     const std::size_t stop = std::min(text.find(',', at), text.size());
-    const char *begin = text.data() + at, *end = text.data() + stop;
+    std::string_view word = std::string_view(text).substr(at, stop - at);
+    if (word == "true") word = "1";
+    if (word == "false") word = "0";
+    const char *begin = word.data(), *end = word.data() + word.size();
     double number = 0;
     if (auto read = std::from_chars(begin, end, number); read.ec != std::errc() || read.ptr != end) return wrong;
     numbers.push_back(number);

@@ -16,6 +16,7 @@
 #include "import.h"
 #include "inspect.h"
 #include "module_kinds.h"
+#include "number_between.h"
 #include "recorded/corpus.h"
 #include "shell.h"
 
@@ -46,8 +47,11 @@ int UnknownCommand(const CLI::App& app, std::string_view word) {
 
 // Results that could not be written were not given.
 int FlushResults(int code) {
+  errno = 0;
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  std::fprintf(stderr, "krafla: Standard output cannot be written: %s.\n", std::strerror(errno));
+  // Of a write that failed earlier nothing is known any more.
+  std::fprintf(stderr, "krafla: Standard output cannot be written: %s.\n",
+               errno != 0 ? std::strerror(errno) : "it is full or closed");
   return code == kRight ? kBadInput : code;
 }
 
@@ -151,7 +155,7 @@ struct Commands {
     cmd->add_option("--random-range", given.range, "the range of random floating-point arguments (default: 0 1)")
         ->expected(2)
         ->allow_extra_args(false)
-        ->check(CLI::Range(-1e30, 1e30))
+        ->check(NumberBetween(-1e30, 1e30))
         ->type_name("NUMBER")
         ->needs(random);
     AddShapeOption(*cmd, run.shapes);
@@ -199,10 +203,10 @@ struct Commands {
         cmd->add_option("--iters", bench.iterations, "the number of timed runs; 0: as many as --min-time allows")
             ->check(CLI::Range(0, 1'000'000'000));
     cmd->add_option("--min-time", bench.min_time, "the time for the timed runs, in seconds")
-        ->check(CLI::Range(0.0, 1e6))
+        ->check(NumberBetween(0.0, 1e6))
         ->excludes(iters);
     cmd->add_option("--every", bench.every_ms, "milliseconds between the starts of two runs, as in an application")
-        ->check(CLI::Range(0.0, 60e3));
+        ->check(NumberBetween(0.0, 60e3));
     cmd->add_option("--tune", bench.tune, kTune)->check(CLI::IsMember({"first-run"}));
     bench.device.AddTo(*cmd, {.groups = true});
     cmd->callback([this] {
@@ -230,7 +234,7 @@ struct Commands {
         ->excludes(no_roof)
         ->expected(2)
         ->allow_extra_args(false)
-        ->check(CLI::Range(1.0, 1e18));
+        ->check(NumberBetween(1.0, 1e18));
     cmd->add_option("--trace", profile.trace, "write the run to this file for Perfetto or chrome://tracing")
         ->type_name("FILE");
     cmd->add_option("--html", profile.html, "write a page with table, run and roofline to this file")
@@ -245,7 +249,7 @@ struct Commands {
     AddShapeOption(*cmd, tune.shapes);
     cmd->add_flag("--all", tune.all, "every model under the folders");
     cmd->add_option("--budget", tune.budget, "seconds after which nothing new is timed, of all modules")
-        ->check(CLI::Range(0.0, 1e6));
+        ->check(NumberBetween(0.0, 1e6));
     cmd->add_flag("--allow-other-sums", tune.allow_other_sums,
                   "also take what adds in another order: the last bits of sums change");
     cmd->add_flag("--again", tune.again, "also time kernels that were tuned before");

@@ -84,6 +84,7 @@ Result<std::vector<std::pair<std::string, std::string>>> ModulesToTune(const Tun
       continue;
     }
     KRAFLA_ASSIGN(auto found, FindCases(path));
+    if (found.cases.empty()) return NotFound("There is no recorded case under {}.", path);
     if (found.cases.size() != 1 && !options.all)
       return InvalidArgument("{} holds {} models; with --all every one is tuned.", path, found.cases.size());
     for (const RecordedCase& c : found.cases)

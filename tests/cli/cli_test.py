@@ -84,6 +84,13 @@ class CliTest(unittest.TestCase):
             self.assertEqual(missing.returncode, 3, missing.stderr)
             self.assertIn("m.safetensors", missing.stderr)
 
+    def test_numbers_that_are_none(self):
+        m = self.module(ADD)
+        for wrong in ("nan", "-nan", "x"):
+            self.assertEqual(krafla("run", m, "-d", "cpu", "--random", "--time-limit", wrong).returncode, 2)
+            self.assertEqual(krafla("bench", m, "-d", "cpu", "--min-time", wrong).returncode, 2)
+        self.assertEqual(krafla("run", m, "-d", "cpu", "--random", "--time-limit", "60").returncode, 0)
+
     def test_profiles_of_devices(self):
         devices = [line for line in krafla("devices", "--json").stdout.splitlines() if "vulkan:" in line]
         if not devices:
