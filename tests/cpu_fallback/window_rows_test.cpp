@@ -3,6 +3,7 @@
 // what a loop over all of a window's elements gives.
 #include <algorithm>
 #include <functional>
+#include <type_traits>
 
 #include "program_fixture.h"
 
@@ -17,6 +18,13 @@ struct Pool {
   int64_t top, left, bottom, right;  // padding
   bool is_negated = false;           // so that results are not stored as they are summed
 };
+
+// Of integers in two's complement, whose lowest number is its own negative.
+template <class T>
+T Negated(T x) {
+  if constexpr (std::is_integral_v<T>) return static_cast<T>(0 - static_cast<std::make_unsigned_t<T>>(x));
+  else return -x;
+}
 
 // Numbers of ArgumentsOf, reduced as the type does it: integers as words of which the low bits count.
 template <class T>
@@ -36,7 +44,7 @@ std::vector<T> Expected(const Pool& p, const std::vector<T>& in, T outside, cons
               sum = combine(sum,
                             in[static_cast<std::size_t>(((n * p.rows + row) * p.columns + column) * p.channels + c)]);
             }
-          out.push_back(p.is_negated ? static_cast<T>(-sum) : sum);
+          out.push_back(p.is_negated ? Negated(sum) : sum);
         }
   return out;
 }
