@@ -31,7 +31,7 @@ struct Groups {
 
 // "{size=2x3 stride=1x1 pad=0_1x0_1 lhs_dilate=1x1 rhs_dilate=1x1 rhs_reversal=0x0}", every field but size optional.
 Result<> Parser::ParseWindow(AttributeSet& out) {
-  enum Field { kSize, kStride, kPad, kLhsDilate, kRhsDilate, kReversal, kFields };
+  enum Field { kSize, kStride, kPads, kLhsDilate, kRhsDilate, kReversal, kFields };
   constexpr std::string_view kNames[kFields] = {"size", "stride", "pad", "lhs_dilate", "rhs_dilate", "rhs_reversal"};
   std::vector<int64_t> values[kFields];
   std::size_t offsets[kFields] = {};
@@ -53,13 +53,13 @@ Result<> Parser::ParseWindow(AttributeSet& out) {
     auto bad = [&] {
       return lex_.Error(offsets[field],
                         Format("'{}' is not a list of the form that {} has ({}).", groups.text.substr(0, 60),
-                               kNames[field], field == kPad ? "0_1x0_1" : "2x3"));
+                               kNames[field], field == kPads ? "0_1x0_1" : "2x3"));
     };
     do {
       int64_t value = 0;
       if (!groups.Int(&value)) return bad();
       values[field].push_back(value);
-      if (field == kPad) {
+      if (field == kPads) {
         if (!groups.Take('_') || !groups.Int(&value)) return bad();
         values[field].push_back(value);
       }
@@ -71,7 +71,7 @@ Result<> Parser::ParseWindow(AttributeSet& out) {
   for (int field = 0; field < kFields; ++field) {
     if (!seen[field]) continue;
     if (!seen[kSize]) return lex_.Error(begin, "A window needs its size.");
-    std::size_t want = field == kPad ? 2 * rank : rank;
+    std::size_t want = field == kPads ? 2 * rank : rank;
     if (values[field].size() != want)
       return lex_.Error(offsets[field], Format("{} of a window of {} dimensions has {} numbers, not {}.", kNames[field],
                                                rank, want, values[field].size()));
@@ -82,7 +82,7 @@ Result<> Parser::ParseWindow(AttributeSet& out) {
     WindowDim dim;
     dim.size = values[kSize][i];
     if (seen[kStride]) dim.stride = values[kStride][i];
-    if (seen[kPad]) dim.padding_low = values[kPad][2 * i], dim.padding_high = values[kPad][2 * i + 1];
+    if (seen[kPads]) dim.padding_low = values[kPads][2 * i], dim.padding_high = values[kPads][2 * i + 1];
     if (seen[kLhsDilate]) dim.base_dilation = values[kLhsDilate][i];
     if (seen[kRhsDilate]) dim.window_dilation = values[kRhsDilate][i];
     if (seen[kReversal]) {
