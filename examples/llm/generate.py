@@ -259,7 +259,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 def run(given: argparse.Namespace) -> None:
     def encoded(prompt: str, prefix: list[int]) -> list[int]:
-        if not prompt.isprintable() and any("\ud800" <= c <= "\udfff" for c in prompt):
+        if any("\ud800" <= c <= "\udfff" for c in prompt):
             raise ValueError("The prompt is no UTF-8.")
         out = prefix + tokens.encode(prompt)
         if given.show_tokens:

@@ -2,6 +2,7 @@
 #include "base/file.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -124,9 +125,16 @@ Result<std::string> ReadFile(const std::string& path) {
   return out;
 }
 
-bool IsWrittenInPlace(const std::string& path) {
+Result<> WriteWholeFile(const std::string& path, const std::function<Result<>(const std::string& to)>& write) {
   os::FileInfo there;
-  return os::DescribePath(path, there) && there.kind != os::FileKind::kFile;
+  if (os::DescribePath(path, there) && there.kind != os::FileKind::kFile) return write(path);
+  static std::atomic<unsigned> serial = 0;
+  const std::string partial = Format("{}.{}.{}.part", path, os::ProcessId(), serial++);
+  Result<> done = write(partial);
+  if (done && !os::ReplaceFile(partial, path))
+    done = DataLoss("'{}' cannot be written: {}.", path, std::strerror(errno));
+  if (!done) os::RemoveFile(partial);
+  return done;
 }
 
 std::string FolderOf(const std::string& path) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -68,9 +69,10 @@ class MappedFile {
   explicit MappedFile(std::string_view bytes) : bytes_(bytes) {}
   std::string_view bytes_;
 };
-// Whether a file of this path is written where it is, and not beside it until it is whole: a device, a pipe or a link
-// is not to be replaced by a file.
-bool IsWrittenInPlace(const std::string& path);
+// Has `write` write a file beside its place, which takes the place of `path` when it is whole: what was there stays if
+// that fails. A device, a pipe or a link is not to be replaced by a file: it is written to. `write` gets the path to
+// write to; its errors are returned, and DATA_LOSS where the whole file cannot take its place.
+Result<> WriteWholeFile(const std::string& path, const std::function<Result<>(const std::string& to)>& write);
 // The folder that a file lies in: "." for a name alone.
 std::string FolderOf(const std::string& path);
 // All of standard input.

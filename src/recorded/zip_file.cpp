@@ -4,7 +4,6 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -188,20 +187,12 @@ class ZipWriter {
 }  // namespace
 
 Result<> WriteZip(const std::string& path, std::span<const ZipEntry> entries) {
-  // Beside its place until it is whole: what was there stays if this fails.
-  const bool is_in_place = IsWrittenInPlace(path);
-  static std::atomic<unsigned> serial = 0;
-  const std::string partial = is_in_place ? path : Format("{}.{}.{}.part", path, os::ProcessId(), serial++);
-  auto write = [&]() -> Result<> {
-    ZipWriter writer(partial);
+  return WriteWholeFile(path, [&](const std::string& to) -> Result<> {
+    ZipWriter writer(to);
     for (const ZipEntry& entry : entries) KRAFLA_TRY(writer.Add(entry));
-    if (!writer.Finish() || (!is_in_place && !os::ReplaceFile(partial, path)))
-      return DataLoss("'{}' cannot be written: {}.", path, std::strerror(errno));
+    if (!writer.Finish()) return DataLoss("'{}' cannot be written: {}.", path, std::strerror(errno));
     return {};
-  };
-  Result<> done = write();
-  if (!done && !is_in_place) os::RemoveFile(partial);
-  return done;
+  });
 }
 
 }  // namespace krafla

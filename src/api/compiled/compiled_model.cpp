@@ -140,23 +140,22 @@ Result<Programs> OptimiseFor(const Module& module, std::span<const CompileTarget
 
 Result<> WriteWhole(const std::string& path, std::string_view front,
                     std::span<const compiled::WeightTable::Weight> weights) {
-  const bool is_in_place = IsWrittenInPlace(path);
-  const std::string unfinished = is_in_place ? path : path + ".unfinished";
-  std::ofstream out(unfinished, std::ios::binary | std::ios::trunc);
-  out.write(front.data(), static_cast<std::streamsize>(front.size()));
-  uint64_t at = 0;
-  constexpr char kZeros[AlignedBytes::kAlignment] = {};
-  for (const auto& weight : weights) {
-    out.write(kZeros, static_cast<std::streamsize>(weight.offset - at));
-    const std::span<const std::byte> bytes = weight.literal->bytes();
-    out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-    at = weight.offset + bytes.size();
-    if (!out) break;
-  }
-  out.close();
-  if (out && (is_in_place || os::ReplaceFile(unfinished, path))) return {};
-  if (!is_in_place) os::RemoveFile(unfinished);
-  return DataLoss("'{}' cannot be written: the folder is not there, not yours to write, or full.", path);
+  return WriteWholeFile(path, [&](const std::string& to) -> Result<> {
+    std::ofstream out(to, std::ios::binary | std::ios::trunc);
+    out.write(front.data(), static_cast<std::streamsize>(front.size()));
+    uint64_t at = 0;
+    constexpr char kZeros[AlignedBytes::kAlignment] = {};
+    for (const auto& weight : weights) {
+      out.write(kZeros, static_cast<std::streamsize>(weight.offset - at));
+      const std::span<const std::byte> bytes = weight.literal->bytes();
+      out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+      at = weight.offset + bytes.size();
+      if (!out) break;
+    }
+    out.close();
+    if (out) return {};
+    return DataLoss("'{}' cannot be written: the folder is not there, not yours to write, or full.", path);
+  });
 }
 
 }  // namespace
