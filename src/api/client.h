@@ -46,12 +46,12 @@ KRAFLA_EXPORT_END
 struct CompileOptions {
   // Features off by name: those of DeviceProfile (coopmat, fp16, bda, ...), "fusion", "loops" (small loops as one
   // kernel on Vulkan), "overlap" (collectives that go on while kernels run), "row-groups" (chains of kernels block by
-  // block), "tuned" (what `krafla tune` found), and names of passes and of paths between devices
-  // (api/group/device_links.h); and on: coopmat, coopmat2, fast-functions (on Vulkan; the CPU's functions are exact),
-  // int-dot (on the CPU: products with quantised weights round what they multiply), device-sums (collectives sum on
-  // devices whose shaders run on the host's processors too), overlap-all (every collective goes on, however little
-  // there is to do meanwhile), dots-by-turns (products of which an operand comes block by block while others are worked
-  // on). Others are INVALID_ARGUMENT (api/feature_names.h).
+  // block), "second-queue" (of a Vulkan device, for those collectives), "tuned" (what `krafla tune` found), and names
+  // of passes and of paths between devices (api/group/device_links.h); and on: coopmat, coopmat2, fast-functions (on
+  // Vulkan; the CPU's functions are exact), int-dot (on the CPU: products with quantised weights round what they
+  // multiply), device-sums (collectives sum on devices whose shaders run on the host's processors too), overlap-all
+  // (every collective goes on, however little there is to do meanwhile), dots-by-turns (products of which an operand
+  // comes block by block while others are worked on). Others are INVALID_ARGUMENT (api/feature_names.h).
   std::set<std::string> disabled, enabled;
   // Any step that the device does not take is an error.
   bool strict = false;
@@ -65,6 +65,8 @@ struct CompileOptions {
   bool pack_elements = true;
   // The executable keeps what Executable::Another needs, and its module.
   bool for_group = false;
+  // It runs on the second queue of a Vulkan device that has one, as collectives beside kernels do.
+  bool beside = false;
   // The executable keeps what Executable::Profile needs: names, and on Vulkan the program.
   bool for_profile = false;
   // About how long one submission to a GPU may take: longer work is cut into several, since drivers reset a device that

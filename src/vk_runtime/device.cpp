@@ -111,15 +111,19 @@ Result<> Device::CreateHandle(const PhysicalDevice& physical) {
   FeatureChain chain;
   std::vector<const char*> extensions;
   Enable(profile_, physical, chain, extensions);
-  float priority = 1;
-  auto queue_info = Struct<VkDeviceQueueCreateInfo>(VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO);
-  queue_info.queueFamilyIndex = queue_family_;
-  queue_info.queueCount = 1;
-  queue_info.pQueuePriorities = &priority;
+  constexpr float kPriorities[] = {1, 1};
+  std::vector<VkDeviceQueueCreateInfo> queues(
+      1, Struct<VkDeviceQueueCreateInfo>(VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO));
+  queues[0].queueFamilyIndex = queue_family_;
+  queues[0].queueCount = 1;
+  queues[0].pQueuePriorities = kPriorities;
+  if (HasSideQueue(physical) && physical.side_queue->family == queue_family_) queues[0].queueCount = 2;
+  else if (HasSideQueue(physical))
+    queues.push_back(queues[0]), queues[1].queueFamilyIndex = physical.side_queue->family;
   auto info = Struct<VkDeviceCreateInfo>(VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO);
   info.pNext = &chain.core;
-  info.queueCreateInfoCount = 1;
-  info.pQueueCreateInfos = &queue_info;
+  info.queueCreateInfoCount = static_cast<uint32_t>(queues.size());
+  info.pQueueCreateInfos = queues.data();
   info.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
   info.ppEnabledExtensionNames = extensions.data();
   for (const char* name : kSharingExtensions)
@@ -134,6 +138,18 @@ Result<> Device::CreateHandle(const PhysicalDevice& physical) {
     return VulkanError(r, Format("create a device on {}", profile_.name));
   }
   return {};
+}
+
+// The two meet by timeline semaphores. What the validation layer watches is on one queue (Queue::SubmitBatch).
+bool Device::HasSideQueue(const PhysicalDevice& physical) const {
+  return physical.side_queue && profile_.features.timeline_semaphore && instance_->validation() != Validation::kShaders;
+}
+
+void Device::ShareBetweenQueues(VkBufferCreateInfo& info) const {
+  if (side_ == nullptr || side_family_ == queue_family_) return;
+  info.sharingMode = VK_SHARING_MODE_CONCURRENT;
+  info.queueFamilyIndexCount = static_cast<uint32_t>(families_.size());
+  info.pQueueFamilyIndices = families_.data();
 }
 
 Result<> Device::Init(std::shared_ptr<Instance> instance, const PhysicalDevice& physical, const DeviceProfile& profile,
@@ -162,6 +178,14 @@ Result<> Device::Init(std::shared_ptr<Instance> instance, const PhysicalDevice& 
   queue_ = std::make_unique<Queue>(functions_, handle_, queue, std::move(lock));
   VkResult r = queue_->Init(profile_.features.timeline_semaphore, instance_->validation() == Validation::kShaders);
   if (r != VK_SUCCESS) return Fail(r, "create a timeline semaphore");
+  if (HasSideQueue(physical)) {
+    side_family_ = physical.side_queue->family;
+    families_ = {queue_family_, side_family_};
+    functions_.vkGetDeviceQueue(handle_, side_family_, physical.side_queue->index, &queue);
+    side_ = std::make_unique<Queue>(functions_, handle_, queue);
+    r = side_->Init(true, false);
+    if (r != VK_SUCCESS) return Fail(r, "create a timeline semaphore");
+  }
   KRAFLA_TRY(InitMemory(physical));
   bool feedback =
       HasFeature(physical.extensions, physical.api_version, "VK_EXT_pipeline_creation_feedback", VK_API_VERSION_1_3);
@@ -174,12 +198,13 @@ Result<> Device::Init(std::shared_ptr<Instance> instance, const PhysicalDevice& 
 Device::~Device() {
   if (handle_ == VK_NULL_HANDLE) return;
   // What may still run must not be freed under it: then all is left to the process's end.
-  if (queue_ != nullptr && !Settle(LastSubmitted())) {
+  if (queue_ != nullptr && (!Settle(LastSubmitted()) || !Settle(LastBeside()))) {
     Abandon(std::shared_ptr<PipelineStore>(std::move(pipelines_)));
     Abandon(std::shared_ptr<Transfer>(std::move(transfer_)));
     Abandon(std::shared_ptr<BufferPool>(std::move(pool_)));
     for (Retired& r : retired_) Abandon(std::const_pointer_cast<void>(std::move(r.pages)));
     Abandon(std::shared_ptr<Queue>(std::move(queue_)));
+    Abandon(std::shared_ptr<Queue>(std::move(side_)));
     return;
   }
   pool_.reset();
@@ -188,6 +213,7 @@ Device::~Device() {
   for (const Retired& r : retired_) Destroy(r);
   if (allocator_ != nullptr) vmaDestroyAllocator(allocator_);
   queue_.reset();
+  side_.reset();
   if (instance_->app() != nullptr) return;
   const std::lock_guard lock(LoaderMutex());
   functions_.vkDestroyDevice(handle_, nullptr);
@@ -253,6 +279,24 @@ Result<Event> Device::Submit(VkCommandBuffer commands, const KernelNames& names)
   return event;
 }
 
+Result<Event> Device::SubmitBeside(VkCommandBuffer commands, Event after) {
+  KRAFLA_TRY(Alive());
+  Event event{0, true};
+  const SemaphoreValue wait = queue_->SignalOf(after.number);
+  if (VkResult r = side_->Submit(commands, event.number, &wait); r != VK_SUCCESS)
+    return Fail(r, "submit work to the second queue");
+  return event;
+}
+
+Result<Event> Device::Follow(Event beside) {
+  KRAFLA_TRY(Alive());
+  Event event;
+  const SemaphoreValue wait = side_->SignalOf(beside.number);
+  if (VkResult r = queue_->Submit(VK_NULL_HANDLE, event.number, &wait); r != VK_SUCCESS)
+    return Fail(r, "wait for the second queue");
+  return event;
+}
+
 Result<> Device::WaitForSemaphores(std::span<const SemaphoreValue> waits) {
   if (waits.empty()) return {};
   KRAFLA_TRY(Alive());
@@ -269,11 +313,13 @@ Result<> Device::SignalSemaphores(std::span<const SemaphoreValue> signals) {
 
 Result<> Device::Wait(Event event, const RunLimit& limit) {
   KRAFLA_TRY(Alive());
-  if (event.number <= queue_->known_complete()) return {};
+  if (event.number == 0) return {};
+  Queue& queue = QueueOf(event);
+  if (event.number <= queue.known_complete()) return {};
   const Clock::time_point end = Clock::now() + options_.wait_limit;
   VkResult r = VK_TIMEOUT;
   while (r == VK_TIMEOUT) {
-    r = queue_->Wait(event.number, limit.NextLook(end));
+    r = queue.Wait(event.number, limit.NextLook(end));
     if (r != VK_TIMEOUT) break;
     KRAFLA_TRY(limit.Check());
     if (Clock::now() >= end) break;
@@ -299,19 +345,22 @@ Result<uint64_t> Device::Completed() {
 
 Result<bool> Device::IsComplete(Event event) {
   KRAFLA_TRY(Alive());
-  if (event.number <= queue_->known_complete()) return true;
-  KRAFLA_ASSIGN(uint64_t number, Completed());
+  if (event.number == 0) return true;
+  Queue& queue = QueueOf(event);
+  if (event.number <= queue.known_complete()) return true;
+  uint64_t number = 0;
+  if (VkResult r = queue.Completed(number); r != VK_SUCCESS) return Fail(r, "ask how far a queue is");
   return event.number <= number;
 }
 
 bool Device::Settle(Event event) noexcept {
-  if (event.number <= queue_->known_complete()) return true;
+  if (event.number == 0 || event.number <= QueueOf(event).known_complete()) return true;
   for (int attempt = 0; attempt < 3; ++attempt) {
     // A lost device runs nothing any more, and its objects may be destroyed (Vulkan specification, "Lost Device").
     if (is_lost_.load(std::memory_order_acquire)) return true;
     // Of an application's device only our own work: to wait for all would need all its queues.
     VkResult r = attempt < 2 || instance_->app() != nullptr
-                     ? queue_->Wait(event.number, Clock::now() + options_.wait_limit)
+                     ? QueueOf(event).Wait(event.number, Clock::now() + options_.wait_limit)
                      : functions_.vkDeviceWaitIdle(handle_);
     if (r == VK_SUCCESS || r == VK_ERROR_DEVICE_LOST) return true;
     if (r == VK_TIMEOUT) return false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A logical device: one compute queue, memory, transfers, and the memory of being lost.
+// A logical device: one compute queue and perhaps a second one beside it, memory, transfers, and the memory of being
+// lost.
 #pragma once
 
 #include <array>
@@ -45,9 +46,10 @@ struct DeviceOptions {
 // device, until the process ends.
 void Abandon(std::shared_ptr<void> object);
 
-// A submission; complete when all its commands are. Value 0 is always complete.
+// A submission; complete when all its commands are. Value 0 is always complete. The second queue counts for itself.
 struct Event {
   uint64_t number = 0;
+  bool beside = false;  // on the second queue
 };
 
 // How one logical device hands memory to another: as a file descriptor that any driver may import, or as one for the
@@ -113,6 +115,14 @@ class Device : public std::enable_shared_from_this<Device> {
 
   // Work.
   Result<Event> Submit(VkCommandBuffer commands, const KernelNames& names);
+  // The second queue, whose work runs beside the first one's: it begins once `after`, an event of the first, is
+  // complete, and is not counted as a use of its buffers (Buffer::Use). Only where there is one.
+  bool has_side_queue() const { return side_ != nullptr; }
+  uint32_t side_family() const { return side_family_; }
+  Result<Event> SubmitBeside(VkCommandBuffer commands, Event after);
+  // What is submitted to the first queue from here on begins once `beside` is complete. The event is complete then,
+  // too.
+  Result<Event> Follow(Event beside);
   // What is submitted from here on begins once `waits` are signalled.
   Result<> WaitForSemaphores(std::span<const SemaphoreValue> waits);
   // Signalled once all that was submitted so far is complete.
@@ -126,6 +136,7 @@ class Device : public std::enable_shared_from_this<Device> {
   Result<uint64_t> Completed();
   Result<bool> IsComplete(Event event);
   Event LastSubmitted() const { return {queue_->last_submitted()}; }
+  Event LastBeside() const { return {side_ != nullptr ? side_->last_submitted() : 0, true}; }
   // For destructors: true if nothing numbered up to `event` can still run. Never reports, never waits past the limit.
   bool Settle(Event event) noexcept;
 
@@ -152,6 +163,10 @@ class Device : public std::enable_shared_from_this<Device> {
   Result<> Init(std::shared_ptr<Instance> instance, const PhysicalDevice& physical, const DeviceProfile& profile,
                 DeviceOptions options);
   Result<> CreateHandle(const PhysicalDevice& physical);
+  Queue& QueueOf(Event event) const { return event.beside ? *side_ : *queue_; }
+  bool HasSideQueue(const PhysicalDevice& physical) const;  // whether it is to have one
+  // Buffers are both queues', of whichever families.
+  void ShareBetweenQueues(VkBufferCreateInfo& info) const;
   Result<> InitMemory(const PhysicalDevice& physical);
   // Tries again without the buffers that were kept, where there is not enough memory.
   Result<std::unique_ptr<Buffer>> AllocateOwned(uint64_t size, MemoryKind kind, std::string_view what);
@@ -184,7 +199,9 @@ class Device : public std::enable_shared_from_this<Device> {
   VolkDeviceTable functions_ = {};
   std::set<std::string> extensions_;  // enabled ones that hand memory to others
   uint32_t queue_family_ = 0;
-  std::unique_ptr<Queue> queue_;
+  std::unique_ptr<Queue> queue_, side_;  // side_: null where there is none
+  uint32_t side_family_ = 0;
+  std::array<uint32_t, 2> families_ = {};  // of both
   VmaAllocator_T* allocator_ = nullptr;
   std::unique_ptr<PipelineStore> pipelines_;
   std::unique_ptr<Transfer> transfer_;

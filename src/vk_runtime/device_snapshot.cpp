@@ -331,9 +331,13 @@ bool ImportsHostPages(const InstanceFunctions& vk, VkPhysicalDevice handle, cons
          (p.compatibleHandleTypes & info.handleType) != 0;
 }
 
-// Any family with compute; one with graphics too is the main queue, where clocks and scheduling are best.
-std::optional<uint32_t> ComputeFamily(const InstanceFunctions& vk, VkPhysicalDevice handle, const VulkanDevice* app,
-                                      uint32_t& timestamp_bits) {
+// Any family with compute; one with graphics too is the main queue, where clocks and scheduling are best. An
+// application's device has the one queue that it gives.
+struct ComputeQueues {
+  uint32_t family = 0, timestamp_bits = 0;
+  std::optional<QueuePlace> side;
+};
+std::optional<ComputeQueues> FindQueues(const InstanceFunctions& vk, VkPhysicalDevice handle, const VulkanDevice* app) {
   uint32_t count = 0;
   vk.vkGetPhysicalDeviceQueueFamilyProperties(handle, &count, nullptr);
   std::vector<VkQueueFamilyProperties> families(count);
@@ -347,8 +351,19 @@ std::optional<uint32_t> ComputeFamily(const InstanceFunctions& vk, VkPhysicalDev
       best = i;
     }
   }
-  if (best) timestamp_bits = families[*best].timestampValidBits;
-  return best;
+  if (!best) return std::nullopt;
+  ComputeQueues out = {*best, families[*best].timestampValidBits, {}};
+  if (app != nullptr) return out;
+  if (families[*best].queueCount > 1) out.side = QueuePlace{*best, 1};
+  for (uint32_t i = 0; i < count; ++i) {
+    const VkQueueFlags flags = families[i].queueFlags;
+    if (i != *best && families[i].queueCount > 0 && (flags & VK_QUEUE_COMPUTE_BIT) != 0 &&
+        (flags & VK_QUEUE_GRAPHICS_BIT) == 0) {
+      out.side = QueuePlace{i, 0};
+      break;
+    }
+  }
+  return out;
 }
 
 }  // namespace
@@ -363,9 +378,11 @@ Result<std::optional<PhysicalDevice>> SnapshotDevice(const InstanceFunctions& vk
   device.api_version = std::min<uint32_t>(first.apiVersion, VK_MAKE_API_VERSION(0, 1, 4, 0xfff));
   if (app != nullptr) device.api_version = std::min(device.api_version, app->api_version);
   DeviceProfile& out = device.profile;
-  std::optional<uint32_t> family = ComputeFamily(vk, handle, app, out.limits.timestamp_valid_bits);
-  if (!family) return std::nullopt;
-  device.compute_queue_family = *family;
+  const std::optional<ComputeQueues> queues = FindQueues(vk, handle, app);
+  if (!queues) return std::nullopt;
+  device.compute_queue_family = queues->family;
+  device.side_queue = queues->side;
+  out.limits.timestamp_valid_bits = queues->timestamp_bits;
 
   uint32_t count = 0;
   VkResult r = vk.vkEnumerateDeviceExtensionProperties(handle, nullptr, &count, nullptr);

@@ -52,6 +52,7 @@ Result<std::shared_ptr<Buffer>> Device::BindShared(uint64_t size, SharedBy share
   info.pNext = &external;
   info.size = size;
   info.usage = BufferUsage();
+  ShareBetweenQueues(info);
   VkBuffer handle = VK_NULL_HANDLE;
   VkResult r = functions_.vkCreateBuffer(handle_, &info, nullptr, &handle);
   if (r != VK_SUCCESS) return Fail(r, "create a buffer to share");

@@ -146,6 +146,7 @@ Result<std::unique_ptr<Buffer>> Device::TryAllocate(uint64_t size, MemoryKind ki
   KRAFLA_TRY(CheckRoom(capacity, what));
   if (guards_buffers()) return AllocateGuarded(size, capacity, kind);
   VkBufferCreateInfo info = BufferInfo(capacity, BufferUsage());
+  ShareBetweenQueues(info);
   VmaAllocationCreateInfo wanted = {};
   switch (kind) {
     case MemoryKind::kPredicate: info.usage |= VK_BUFFER_USAGE_CONDITIONAL_RENDERING_BIT_EXT; [[fallthrough]];
@@ -241,6 +242,7 @@ Result<std::unique_ptr<Buffer>> Device::Import(ImportedPages pages, uint64_t cap
 
   std::unique_ptr<Buffer> buffer(new Buffer());
   VkBufferCreateInfo info = BufferInfo(capacity, usage);
+  ShareBetweenQueues(info);
   auto external = Struct<VkExternalMemoryBufferCreateInfo>(VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO);
   external.handleTypes = kHandle;
   info.pNext = &external;

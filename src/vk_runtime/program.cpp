@@ -29,10 +29,13 @@ Result<std::unique_ptr<Program>> Program::Create(std::shared_ptr<Device> device,
   p.steps_ = std::move(steps);
   p.options_ = options;
   KRAFLA_TRY(p.Check());
+  if (options.beside && !p.device_->has_side_queue())
+    return InvalidArgument("A program was to run on a second queue, which {} does not have.",
+                           p.device_->profile().name);
   p.Plan();
   auto info = Struct<VkCommandPoolCreateInfo>(VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
   info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
-  info.queueFamilyIndex = p.device_->queue_family();
+  info.queueFamilyIndex = options.beside ? p.device_->side_family() : p.device_->queue_family();
   VkResult r = p.device_->vk().vkCreateCommandPool(p.device_->handle(), &info, nullptr, &p.pool_);
   if (r != VK_SUCCESS) {
     p.pool_ = VK_NULL_HANDLE;
@@ -365,10 +368,10 @@ Result<Program::Recording*> Program::Prepare(std::span<const BufferBinding> slot
   return chosen;
 }
 
-Result<Event> Program::Submit(std::span<const BufferBinding> slots, Pacer* pacer) {
+Result<Event> Program::Submit(std::span<const BufferBinding> slots, Pacer* pacer, Event after) {
   KRAFLA_TRY(device_->Alive());
   KRAFLA_TRY(TakeMeasures());
-  const bool is_measured = calibration_.IsWanted() && !is_measure_pending_;
+  const bool is_measured = !options_.beside && calibration_.IsWanted() && !is_measure_pending_;
   const bool by_clock = is_measured && !HasTimestamps();
   const RunLimit& limit = pacer != nullptr ? pacer->limit() : kUnlimited;
   KRAFLA_ASSIGN(Recording * recording, Prepare(slots, is_measured));
@@ -379,11 +382,15 @@ Result<Event> Program::Submit(std::span<const BufferBinding> slots, Pacer* pacer
   for (std::size_t i = 0; i < submissions_.size(); ++i) {
     if (pacer != nullptr) KRAFLA_TRY(pacer->Admit(submissions_[i].ms));
     const Clock::time_point begin = Clock::now();
-    KRAFLA_ASSIGN(recording->last, device_->Submit(recording->commands[i], submissions_[i].names));
-    for (const ProgramBuffer& b : buffers_) {
-      if (b.fixed != nullptr) b.fixed->Use(recording->last.number);
+    if (options_.beside) {
+      KRAFLA_ASSIGN(recording->last, device_->SubmitBeside(recording->commands[i], after));
+    } else {
+      KRAFLA_ASSIGN(recording->last, device_->Submit(recording->commands[i], submissions_[i].names));
+      for (const ProgramBuffer& b : buffers_) {
+        if (b.fixed != nullptr) b.fixed->Use(recording->last.number);
+      }
+      for (const BufferBinding& s : slots) s.buffer->Use(recording->last.number);
     }
-    for (const BufferBinding& s : slots) s.buffer->Use(recording->last.number);
     if (pacer != nullptr) pacer->Note(recording->last, submissions_[i].ms);
     if (by_clock) {
       KRAFLA_TRY(device_->Wait(recording->last, limit));

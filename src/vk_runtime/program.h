@@ -61,8 +61,9 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
-  // Submits and returns. Slot k gets slots[k]. With a `pacer` it waits as that asks, and may be ended in between.
-  Result<Event> Submit(std::span<const BufferBinding> slots, Pacer* pacer = nullptr);
+  // Submits and returns. Slot k gets slots[k]. With a `pacer` it waits as that asks, and may be ended in between. On
+  // the second queue it begins after `after`, an event of the first; who calls sees to it that buffers last.
+  Result<Event> Submit(std::span<const BufferBinding> slots, Pacer* pacer = nullptr, Event after = {});
   // Submits and waits.
   Result<> Run(std::span<const BufferBinding> slots);
   // Runs the steps one after the other with nothing overlapping; milliseconds of each step, 0 for one that does

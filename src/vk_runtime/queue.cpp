@@ -55,16 +55,23 @@ VkResult Queue::SubmitBatch(VkSubmitInfo info, VkFence fence) {
   return r;
 }
 
-VkResult Queue::Submit(VkCommandBuffer commands, uint64_t& number) {
+VkResult Queue::Submit(VkCommandBuffer commands, uint64_t& number, const SemaphoreValue* wait) {
   auto info = Struct<VkSubmitInfo>(VK_STRUCTURE_TYPE_SUBMIT_INFO);
-  info.commandBufferCount = 1;
+  info.commandBufferCount = commands != VK_NULL_HANDLE ? 1 : 0;
   info.pCommandBuffers = &commands;
+  constexpr VkPipelineStageFlags kAllCommands = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
   std::lock_guard lock(mutex_);
   uint64_t next = submitted_.load(std::memory_order_relaxed) + 1;
   if (semaphore_ != VK_NULL_HANDLE) {
     auto timeline = Struct<VkTimelineSemaphoreSubmitInfo>(VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO);
     timeline.signalSemaphoreValueCount = 1;
     timeline.pSignalSemaphoreValues = &next;
+    if (wait != nullptr) {
+      timeline.waitSemaphoreValueCount = info.waitSemaphoreCount = 1;
+      timeline.pWaitSemaphoreValues = &wait->value;
+      info.pWaitSemaphores = &wait->semaphore;
+      info.pWaitDstStageMask = &kAllCommands;
+    }
     info.pNext = &timeline;
     info.signalSemaphoreCount = 1;
     info.pSignalSemaphores = &semaphore_;

@@ -42,8 +42,9 @@ class Queue {
   // look too.
   VkResult Init(bool timeline, bool watched);
 
-  // One vkQueueSubmit. On success `number` is the submission's.
-  VkResult Submit(VkCommandBuffer commands, uint64_t& number);
+  // One vkQueueSubmit. On success `number` is the submission's. It begins once `wait` is signalled, and so does what
+  // comes later; VK_NULL_HANDLE as `commands`: it is nothing else. Waits need a timeline, and no watching.
+  VkResult Submit(VkCommandBuffer commands, uint64_t& number, const SemaphoreValue* wait = nullptr);
   // Others' semaphores, between what was submitted before and what comes after.
   VkResult SubmitSemaphores(std::span<const SemaphoreValue> waits, std::span<const SemaphoreValue> signals);
   // VK_TIMEOUT once `deadline` has passed.
@@ -53,6 +54,8 @@ class Queue {
   // The same without asking.
   uint64_t known_complete() const { return complete_.load(std::memory_order_acquire); }
   uint64_t last_submitted() const { return submitted_.load(std::memory_order_acquire); }
+  // What is signalled when a submission is complete, for another queue; with a timeline.
+  SemaphoreValue SignalOf(uint64_t number) const { return {semaphore_, number}; }
 
  private:
   struct Pending {

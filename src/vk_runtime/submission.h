@@ -21,6 +21,7 @@ struct ProgramOptions {
   double submit_ms = 100;
   // A splittable launch that takes more than this is cut along its grid, into parts of submit_ms.
   double launch_ms = 150;
+  bool beside = false;  // on the device's second queue, which it has
   bool reorder = true;  // steps within what their conflicts allow: fewer barriers
 };
 

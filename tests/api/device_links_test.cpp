@@ -3,8 +3,10 @@
 // by the host.
 #include "api/group/device_links.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <random>
 
 #include "api/group/device_group.h"
@@ -210,6 +212,59 @@ TEST_F(LinkedDevices, BesideKernels) {
   Clients clients;
   for (int d = 0; d < 4; ++d) clients.push_back(*Client::Create("vulkan:0"));
   ExpectBitsOfCpu(DeviceGroup(clients), beside(SummingWithout({"dma-buf"})), "opaque-fd");
+}
+
+// Collectives that are under way together, beside kernels that write what others have read, turn after turn.
+std::string PipelinedText() {
+  return "HloModule m, replica_count=4\n"
+         "f { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }\n"
+         "cond { s = (s32[], f32[9000], f32[9000]) parameter(0) i = s32[] get-tuple-element(s), index=0 "
+         "n = s32[] constant(5) ROOT l = pred[] compare(i, n), direction=LT }\n"
+         "body { s = (s32[], f32[9000], f32[9000]) parameter(0) i = s32[] get-tuple-element(s), index=0 "
+         "x = f32[9000] get-tuple-element(s), index=1 y = f32[9000] get-tuple-element(s), index=2 "
+         "nx = f32[9000] negate(x) sx = f32[9000] all-reduce(nx), to_apply=f "
+         "py = f32[9000] collective-permute(y), source_target_pairs={{0,1},{1,2},{2,3},{3,0}} "
+         "q = f32[9000] multiply(y, y) r = f32[9000] reverse(q), dimensions={0} t = f32[9000] tanh(r) "
+         "u = f32[9000] multiply(t, x) m = f32[9000] add(u, sx) h = f32[] constant(0.125) "
+         "hb = f32[9000] broadcast(h), dimensions={} z = f32[9000] multiply(m, hb) w = f32[9000] add(py, t) "
+         "one = s32[] constant(1) j = s32[] add(i, one) ROOT o = (s32[], f32[9000], f32[9000]) tuple(j, z, w) }\n"
+         "ENTRY e { x = f32[9000] parameter(0) y = f32[9000] parameter(1) i = s32[] constant(0) "
+         "s = (s32[], f32[9000], f32[9000]) tuple(i, x, y) "
+         "o = (s32[], f32[9000], f32[9000]) while(s), condition=cond, body=body "
+         "a = f32[9000] get-tuple-element(o), index=1 b = f32[9000] get-tuple-element(o), index=2 "
+         "g = f32[36000] all-gather(b), dimensions={0} c = f32[9000] all-reduce(a), to_apply=f "
+         "d = f32[9000] exponential(a) e2 = f32[9000] add(d, b) "
+         "ROOT out = (f32[9000], f32[36000], f32[9000]) tuple(c, g, e2) }\n";
+}
+
+// tests/second_queue/two_queues_layer.cpp, where it is active: the ctest second_queue.
+TEST_F(LinkedDevices, OnASecondQueue) {
+  const char* layer = std::getenv("KRAFLA_TWO_QUEUES");
+  if (layer == nullptr)
+    GTEST_SKIP() << "The driver has one queue; the test second_queue has a layer that gives it two.";
+  void* library = dlopen(layer, RTLD_NOW | RTLD_NOLOAD);
+  ASSERT_NE(library, nullptr) << dlerror();
+  const auto count = reinterpret_cast<int64_t (*)()>(dlsym(library, "krafla_two_queues_submissions"));
+  ASSERT_NE(count, nullptr);
+  CompileOptions options = SummingWithout({"dma-buf"});
+  options.enabled.insert("overlap-all");
+  const LinksOutcome want = RunLinked(**DeviceGroup::Create("cpu*4"), PipelinedText(), {}, 1);
+  Clients clients;
+  for (int d = 0; d < 4; ++d) clients.push_back(*Client::Create("vulkan:0"));
+  for (const DeviceGroup& devices : {*four_, DeviceGroup(clients)}) {
+    const int64_t before = count();
+    for (int run = 0; run < 10; ++run) {
+      const LinksOutcome got = RunLinked(devices, PipelinedText(), options, 3);
+      EXPECT_EQ(got.host_bytes, 0);
+      ASSERT_TRUE(got.bytes == want.bytes) << got.path << ", run " << run;
+    }
+    EXPECT_GT(count() - before, 200);
+    const int64_t middle = count();
+    CompileOptions off = options;
+    off.disabled.insert("second-queue");
+    EXPECT_TRUE(RunLinked(devices, PipelinedText(), off, 1).bytes == want.bytes);
+    EXPECT_EQ(count(), middle);
+  }
 }
 
 // lavapipe and SwiftShader have nothing in common: one imports pages of the host, the other only its own memory.

@@ -56,6 +56,8 @@ struct DevicePlace {
 // Contribution::on_device.
 struct DevicePlaces {
   std::span<const DevicePlace> operands, results;
+  uint64_t after = 0;          // the device's last submission that the collective comes after
+  uint64_t* beside = nullptr;  // gets the number of the submission to the device's second queue, where that does it
 };
 
 // What an executable asks where an instruction between devices stands.

@@ -8,16 +8,30 @@
 
 namespace krafla {
 
-Result<vk::Event> VulkanExecutable::RunAt(std::span<const vk::BufferBinding> slots) {
+Result<vk::Event> VulkanExecutable::RunAt(std::span<const vk::BufferBinding> slots, vk::Event after) {
   return WithoutExceptions([&]() -> Result<vk::Event> {
     std::lock_guard lock(running_);
     if (slots.size() != slots_.size())
       return Internal("A program between devices has {} arrays, and was given {}.", slots_.size(), slots.size());
     slots_.assign(slots.begin(), slots.end());
+    after_ = after;
     copied_.assign(plan_.results.size(), false);
     KRAFLA_TRY(RunProgram());
     return last_;
   });
+}
+
+bool VulkanExecutable::GoesOnBeside(const Instruction& instruction) const {
+  bool found = false;
+  const auto look = [&](const Node& node) {
+    const auto* at = std::get_if<HostNode>(&node);
+    if (at == nullptr || at->exchange < 0) return;
+    const auto* host = std::get_if<plan::HostKernel>(&plan_.kernels[static_cast<std::size_t>(at->kernel)].body);
+    found = found || (host != nullptr && host->instruction == &instruction);
+  };
+  plan::ForEachStep(nodes_, look);
+  for (const NodeList& callee : callees_) plan::ForEachStep(callee, look);
+  return found;
 }
 
 const Instruction* VulkanExecutable::ExchangeOf(const HostNode& node) const {
@@ -45,9 +59,17 @@ Result<VulkanExecutable::ExchangePlaces> VulkanExecutable::PlacesOf(const HostNo
 }
 
 Result<> VulkanExecutable::RunExchange(const HostNode& node, const Instruction& instruction) {
-  KRAFLA_ASSIGN(const ExchangePlaces places, PlacesOf(node, instruction));
-  KRAFLA_TRY(exchange_->Run(instruction, places.spans()));
+  KRAFLA_ASSIGN(ExchangePlaces places, PlacesOf(node, instruction));
+  KRAFLA_TRY(exchange_->Run(instruction, places.At(device_->LastSubmitted())));
+  return FollowExchange(places);
+}
+
+// The second queue's work counts as no use of its arrays: that they are waited for does.
+Result<> VulkanExecutable::FollowExchange(const ExchangePlaces& places) {
   last_ = device_->LastSubmitted();
+  if (places.beside == 0) return {};
+  KRAFLA_ASSIGN(last_, device_->Follow({places.beside, true}));
+  for (const DevicePlace& p : places.all) p.buffer->Use(last_.number);
   return {};
 }
 
@@ -57,14 +79,16 @@ ExchangeLane* VulkanExecutable::lane() const {
 }
 
 // By the host it goes on once the device has come to where it stands. Between the devices, the lane gives the devices
-// their work when all members have come; the queue keeps the order. What is measured is measured step by step.
+// their work when all members have come; the queue keeps the order, or the second one waits for this place in it. What
+// is measured is measured step by step.
 Result<bool> VulkanExecutable::StartExchange(const HostNode& node) {
   if (lane() == nullptr || !measured_.empty()) return false;
   uint64_t& number = started_[static_cast<std::size_t>(node.exchange)];
   if (const Instruction* instruction = ExchangeOf(node)) {
-    KRAFLA_ASSIGN(ExchangePlaces places, PlacesOf(node, *instruction));
+    ExchangePlaces& places = placed_[static_cast<std::size_t>(node.exchange)];
+    KRAFLA_ASSIGN(places, PlacesOf(node, *instruction));
     number = lane()->Start(
-        [this, instruction, places = std::move(places)] { return exchange_->Run(*instruction, places.spans()); });
+        [this, instruction, at = places.At(device_->LastSubmitted())] { return exchange_->Run(*instruction, at); });
     return true;
   }
   number = lane()->Start([this, &node, after = device_->LastSubmitted()] { return RunHostAfter(node, after); });
@@ -75,8 +99,7 @@ Result<> VulkanExecutable::AwaitExchange(const AwaitNode& node) {
   const uint64_t number = std::exchange(started_[static_cast<std::size_t>(node.exchange)], 0);
   if (number == 0) return {};
   KRAFLA_TRY(lane()->Await(number));
-  last_ = device_->LastSubmitted();
-  return {};
+  return FollowExchange(placed_[static_cast<std::size_t>(node.exchange)]);
 }
 
 }  // namespace krafla

@@ -47,7 +47,9 @@ Result<std::unique_ptr<Executable>> VulkanExecutable::Create(std::shared_ptr<vk:
   out->services_ = std::move(services);
   out->threads_ = options.threads;
   out->keeps_profile_ = options.for_profile;
-  out->program_options_ = {.submit_ms = options.submission_ms, .launch_ms = 1.5 * options.submission_ms};
+  out->program_options_ = {.submit_ms = options.submission_ms,
+                           .launch_ms = 1.5 * options.submission_ms,
+                           .beside = options.beside && out->device_->has_side_queue()};
   Stopwatch emit;
   const StoredTuned stored = UsesTuned(options) ? ReadTuned(profile) : StoredTuned();
   KRAFLA_ASSIGN(out->shared_->kernels, EmitKernels(out->plan_, profile, options, &stored.tuned));

@@ -42,8 +42,10 @@ class VulkanExecutable : public Executable {
     report_.exchange_path = std::move(path);
   }
   const std::shared_ptr<vk::Device>& device() const { return device_; }
-  // Runs on what the slots hold, the arguments and then the results, one a leaf; not to the end.
-  Result<vk::Event> RunAt(std::span<const vk::BufferBinding> slots);
+  // Runs on what the slots hold, the arguments and then the results, one a leaf; not to the end. Beside: after `after`.
+  Result<vk::Event> RunAt(std::span<const vk::BufferBinding> slots, vk::Event after);
+  // Whether it goes on with kernels while the instruction between devices is done.
+  bool GoesOnBeside(const Instruction& instruction) const;
   Result<std::unique_ptr<Executable>> Another(const EvaluatorHost* host, int64_t devices) const override;
   const Module* module() const override { return shared_->whole ? plan_.module.get() : nullptr; }
   Result<> SetArguments(std::span<const Literal* const> arguments) override;
@@ -224,15 +226,18 @@ class VulkanExecutable : public Executable {
   struct ExchangePlaces {
     std::vector<DevicePlace> all;
     std::size_t operands = 0;
-    DevicePlaces spans() const {
+    uint64_t beside = 0;  // as DevicePlaces::beside
+    DevicePlaces At(vk::Event after) {
       const std::span<const DevicePlace> whole = all;
-      return {whole.first(operands), whole.subspan(operands)};
+      return {whole.first(operands), whole.subspan(operands), after.number, &beside};
     }
   };
   Result<ExchangePlaces> PlacesOf(const HostNode& node, const Instruction& instruction) const;
   // Begins a collective that goes on while the host gives other work to the device; true where it was.
   Result<bool> StartExchange(const HostNode& node);
   Result<> AwaitExchange(const AwaitNode& node);
+  // What is submitted from here on comes after the collective, wherever the device does it.
+  Result<> FollowExchange(const ExchangePlaces& places);
   ExchangeLane* lane() const;
   Result<uint32_t> ReadWord(const plan::Slice& slice, int bytes);
 
@@ -276,11 +281,13 @@ class VulkanExecutable : public Executable {
   std::span<ProfiledStep> measured_;    // during a measured run, by row; else empty
   const StepObserver* observer_ = nullptr;
   DeviceExchange* exchange_ = nullptr;
-  std::vector<uint64_t>
-      started_;  // by exchange of the plan: its number on the lane in this run; 0: it ran in its place
+  // By exchange of the plan, in this run: its number on the lane (0: it ran in its place), and its arrays.
+  std::vector<uint64_t> started_;
+  std::vector<ExchangePlaces> placed_;
   vk::ProgramOptions program_options_;
   std::optional<vk::Pacer> pacer_;                  // of this run
   vk::Event last_;                                  // submitted
+  vk::Event after_;                                 // what this run comes after, where it goes beside it
   std::array<vk::Event, kMostInFlight> in_flight_;  // the last ones of as many runs
   std::size_t most_in_flight_ = kMostInFlight;
   std::size_t run_ = 0;

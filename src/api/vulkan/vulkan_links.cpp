@@ -33,8 +33,8 @@ int64_t Rounded(int64_t bytes) { return RoundUp(bytes, static_cast<int64_t>(Vulk
 class ExchangeProgram {
  public:
   explicit ExchangeProgram(std::unique_ptr<VulkanExecutable> computes) : computes_(std::move(computes)) {}
-  // `sizes`: bytes of the operands, of which there are `operands`, and of the results.
-  static Result<std::shared_ptr<ExchangeProgram>> Make(const std::shared_ptr<vk::Device>& device,
+  // `sizes`: bytes of the operands, of which there are `operands`, and of the results. `beside`: on the second queue.
+  static Result<std::shared_ptr<ExchangeProgram>> Make(const std::shared_ptr<vk::Device>& device, bool beside,
                                                        std::span<const int64_t> sizes, std::size_t operands,
                                                        std::span<const ExchangeMove> moves) {
     std::vector<vk::ProgramBuffer> buffers;
@@ -47,14 +47,16 @@ class ExchangeProgram {
                                {static_cast<uint32_t>(operands + m.to), static_cast<uint64_t>(m.to_offset), bytes}});
     }
     auto out = std::make_shared<ExchangeProgram>(nullptr);
-    KRAFLA_ASSIGN(out->moves_, vk::Program::Create(device, std::move(buffers), {}, std::move(steps)));
+    KRAFLA_ASSIGN(out->moves_,
+                  vk::Program::Create(device, std::move(buffers), {}, std::move(steps), {.beside = beside}));
     return out;
   }
 
-  Result<vk::Event> Run(std::span<const vk::BufferBinding> slots) {
-    if (computes_ != nullptr) return computes_->RunAt(slots);
+  // Where it goes beside: after `after`.
+  Result<vk::Event> Run(std::span<const vk::BufferBinding> slots, vk::Event after) {
+    if (computes_ != nullptr) return computes_->RunAt(slots, after);
     std::lock_guard lock(mutex_);
-    return moves_->Submit(slots);
+    return moves_->Submit(slots, nullptr, after);
   }
 
  private:
@@ -63,14 +65,22 @@ class ExchangeProgram {
   std::unique_ptr<vk::Program> moves_;
 };
 
+const DevicePlaces& PlacesOf(const Contribution& member) { return *static_cast<const DevicePlaces*>(member.on_device); }
+vk::Event AfterOf(const Contribution& member) { return {PlacesOf(member).after}; }
+
 class VulkanLinks final : public DeviceLinks {
  public:
   VulkanLinks(std::span<const std::shared_ptr<Client>> clients, const CompileOptions& options,
-              std::vector<std::shared_ptr<vk::Device>> devices)
-      : clients_(clients.begin(), clients.end()), options_(options), devices_(std::move(devices)) {
+              std::vector<std::shared_ptr<vk::Device>> devices, const VulkanExecutable& first)
+      : clients_(clients.begin(), clients.end()), options_(options), devices_(std::move(devices)), first_(first) {
     options_.for_group = options_.for_profile = options_.strict = options_.pack_elements = false;
     options_.enabled.erase("fast-functions");  // the same bits on every path
     options_.progress = {};
+  }
+
+  // What is under way reads and writes the window.
+  ~VulkanLinks() override {
+    for (std::size_t d = 0; d < last_use_.size(); ++d) devices_[d]->Settle(last_use_[d]);
   }
 
   Result<PathKind> Prepare(const Instruction& instruction, const Collective& collective) override;
@@ -83,6 +93,7 @@ class VulkanLinks final : public DeviceLinks {
   // How one group of a collective runs.
   struct Prepared {
     PathKind path = PathKind::kHost;
+    bool beside = false;             // on the second queues of those devices that have one
     Program together;                // kOneDevice: for all members
     std::vector<Program> by_member;  // in a window: of each, from the members' parts of the window
     // In a window, an all-reduce in pieces.
@@ -96,10 +107,20 @@ class VulkanLinks final : public DeviceLinks {
     int64_t from = 0, elements = 0, share = 0;
   };
 
+  // A device, and whether its second queue does it.
+  struct Where {
+    std::size_t device = 0;
+    bool beside = false;
+    auto operator<=>(const Where&) const = default;
+  };
+  Where PlaceFor(int64_t device, const Prepared& prepared) const {
+    const auto d = static_cast<std::size_t>(device);
+    return {d, prepared.beside && devices_[d]->has_side_queue()};
+  }
   // Nothing where the device does not take all of it.
-  Result<Program> Compile(std::size_t device, std::unique_ptr<Module> module);
+  Result<Program> Compile(Where where, std::unique_ptr<Module> module);
   // The results of `ranks`, from the operands of all members; null as above.
-  Result<Program> ProgramOf(std::size_t device, const Instruction& instruction, int64_t members,
+  Result<Program> ProgramOf(Where where, const Instruction& instruction, int64_t members,
                             std::span<const int64_t> ranks, std::span<const int64_t> sources);
   // Where shaders run on the host's processors anyway, the CPU's vector loops are several times as fast
   // (docs/results/2026-11-23-collectives.md).
@@ -109,8 +130,8 @@ class VulkanLinks final : public DeviceLinks {
   Result<Prepared> PrepareGroup(const Instruction& instruction, const Collective& collective, int group);
   PathKind BestWindow() const;
   Result<bool> PreparePieces(const Instruction& instruction, std::span<const int64_t> devices, Prepared& out);
-  Result<Program> CopyOf(std::size_t device, int64_t bytes);
-  Result<Program> SumOf(std::size_t device, const Computation& reduction, int64_t members, int64_t elements);
+  Result<Program> CopyOf(Where where, int64_t bytes);
+  Result<Program> SumOf(Where where, const Computation& reduction, int64_t members, int64_t elements);
   static std::vector<Piece> PiecesOf(int64_t elements, int64_t element_bytes, int64_t members);
   static int64_t ShareOf(const Piece& piece, int64_t rank) {
     return std::clamp<int64_t>(piece.elements - rank * piece.share, 0, piece.share);
@@ -121,6 +142,11 @@ class VulkanLinks final : public DeviceLinks {
   Result<> RunPieces(const Prepared& prepared, std::size_t leaf, std::span<const int64_t> devices,
                      std::span<const Contribution> members, const RunLimit& limit);
   Result<> WaitForAll(std::span<const int64_t> devices, const RunLimit& limit);
+  // Notes what a device was given last, for itself and for who awaits the collective.
+  void Note(vk::Event last, std::size_t device, const Contribution& member) {
+    last_use_[device] = last;
+    if (last.beside) *PlacesOf(member).beside = last.number;
+  }
   bool IsOff(PathKind kind) const { return options_.disabled.contains(std::string(NameOf(kind))); }
   // A member's parts of the window: what it brings, the next piece of it, and twice what it has summed.
   uint64_t Part(int64_t device) const { return static_cast<uint64_t>(device * (part_bytes_ + 3 * kPieceBytes)); }
@@ -134,25 +160,28 @@ class VulkanLinks final : public DeviceLinks {
   std::vector<std::shared_ptr<Client>> clients_;
   CompileOptions options_;
   std::vector<std::shared_ptr<vk::Device>> devices_;
+  const VulkanExecutable& first_;  // of the group, whose instructions are prepared
   std::map<std::pair<const Collective*, int>, Prepared> prepared_;
-  std::map<std::pair<std::size_t, int64_t>, Program> copies_;
-  // By device, reduction, members and elements. Programs whose reductions are equal are compiled once for each.
-  std::map<std::tuple<std::size_t, const Computation*, int64_t, int64_t>, Program> sums_;
+  std::map<std::pair<Where, int64_t>, Program> copies_;
+  // By reduction, members and elements. Programs whose reductions are equal are compiled once for each.
+  std::map<std::tuple<Where, const Computation*, int64_t, int64_t>, Program> sums_;
   std::unique_ptr<VulkanWindow> window_;
   int64_t part_bytes_ = 0;               // of a member's part
   std::vector<vk::Event> last_use_;      // of the window, by device
   std::optional<PathKind> window_path_;  // the best window of all devices that came through its probe
 };
 
-Result<VulkanLinks::Program> VulkanLinks::Compile(std::size_t device, std::unique_ptr<Module> module) {
-  KRAFLA_ASSIGN(std::unique_ptr<Executable> made, clients_[device]->Compile(std::move(module), options_));
+Result<VulkanLinks::Program> VulkanLinks::Compile(Where where, std::unique_ptr<Module> module) {
+  CompileOptions options = options_;
+  options.beside = where.beside;
+  KRAFLA_ASSIGN(std::unique_ptr<Executable> made, clients_[where.device]->Compile(std::move(module), options));
   auto* own = dynamic_cast<VulkanExecutable*>(made.get());
-  if (own == nullptr || !own->report().fallbacks.empty() || own->device() != devices_[device]) return nullptr;
+  if (own == nullptr || !own->report().fallbacks.empty() || own->device() != devices_[where.device]) return nullptr;
   made.release();
   return std::make_shared<ExchangeProgram>(std::unique_ptr<VulkanExecutable>(own));
 }
 
-Result<VulkanLinks::Program> VulkanLinks::ProgramOf(std::size_t device, const Instruction& instruction, int64_t members,
+Result<VulkanLinks::Program> VulkanLinks::ProgramOf(Where where, const Instruction& instruction, int64_t members,
                                                     std::span<const int64_t> ranks, std::span<const int64_t> sources) {
   if (const auto moves = MovesOf(instruction, members, ranks, sources)) {
     std::vector<int64_t> operands, results;
@@ -165,29 +194,29 @@ Result<VulkanLinks::Program> VulkanLinks::ProgramOf(std::size_t device, const In
     for (int64_t m = 0; m < members; ++m) sizes.insert(sizes.end(), operands.begin(), operands.end());
     const std::size_t count = sizes.size();
     for (std::size_t r = 0; r < ranks.size(); ++r) sizes.insert(sizes.end(), results.begin(), results.end());
-    return ExchangeProgram::Make(devices_[device], sizes, count, *moves);
+    return ExchangeProgram::Make(devices_[where.device], where.beside, sizes, count, *moves);
   }
-  if (!instruction.called().empty() && !SumsOn(device)) return nullptr;
+  if (!instruction.called().empty() && !SumsOn(where.device)) return nullptr;
   KRAFLA_ASSIGN(auto module, ExchangeModule(instruction, members, ranks, sources));
   if (!module) return nullptr;
-  return Compile(device, std::move(*module));
+  return Compile(where, std::move(*module));
 }
 
-Result<VulkanLinks::Program> VulkanLinks::CopyOf(std::size_t device, int64_t bytes) {
-  Program& out = copies_[{device, bytes}];
+Result<VulkanLinks::Program> VulkanLinks::CopyOf(Where where, int64_t bytes) {
+  Program& out = copies_[{where, bytes}];
   if (out != nullptr) return out;
   const int64_t sizes[] = {bytes, bytes};
   const ExchangeMove moves[] = {{.bytes = bytes}};
-  KRAFLA_ASSIGN(out, ExchangeProgram::Make(devices_[device], sizes, 1, moves));
+  KRAFLA_ASSIGN(out, ExchangeProgram::Make(devices_[where.device], where.beside, sizes, 1, moves));
   return out;
 }
 
-Result<VulkanLinks::Program> VulkanLinks::SumOf(std::size_t device, const Computation& reduction, int64_t members,
+Result<VulkanLinks::Program> VulkanLinks::SumOf(Where where, const Computation& reduction, int64_t members,
                                                 int64_t elements) {
-  Program& out = sums_[{device, &reduction, members, elements}];
+  Program& out = sums_[{where, &reduction, members, elements}];
   if (out != nullptr) return out;
   KRAFLA_ASSIGN(auto module, CombineModule(reduction, members, elements));
-  KRAFLA_ASSIGN(out, Compile(device, std::move(module)));
+  KRAFLA_ASSIGN(out, Compile(where, std::move(module)));
   return out;
 }
 
@@ -222,6 +251,7 @@ Result<VulkanLinks::Prepared> VulkanLinks::PrepareGroup(const Instruction& instr
   const auto n = static_cast<int64_t>(devices.size());
   Prepared out;
   out.members = n;
+  out.beside = !options_.disabled.contains(std::string(kSecondQueue)) && first_.GoesOnBeside(instruction);
   for (const Instruction* o : instruction.operands())
     for (const Shape* s : TupleLeaves(o->shape())) {
       if (!s->IsArray()) continue;
@@ -240,7 +270,7 @@ Result<VulkanLinks::Prepared> VulkanLinks::PrepareGroup(const Instruction& instr
   const bool together =
       std::ranges::all_of(devices, [&](int64_t d) { return devices_[At(d)] == devices_[At(devices[0])]; });
   if (together && !IsOff(PathKind::kOneDevice)) {
-    KRAFLA_ASSIGN(out.together, ProgramOf(At(devices[0]), instruction, n, ranks, sources));
+    KRAFLA_ASSIGN(out.together, ProgramOf(PlaceFor(devices[0], out), instruction, n, ranks, sources));
     if (out.together != nullptr) out.path = PathKind::kOneDevice;
     return out;
   }
@@ -256,10 +286,11 @@ Result<VulkanLinks::Prepared> VulkanLinks::PrepareGroup(const Instruction& instr
   }
   for (int64_t r = 0; r < n; ++r) {
     const int64_t own[] = {r};
-    KRAFLA_ASSIGN(Program program, ProgramOf(At(devices[At(r)]), instruction, n, own, sources));
+    const Where where = PlaceFor(devices[At(r)], out);
+    KRAFLA_ASSIGN(Program program, ProgramOf(where, instruction, n, own, sources));
     if (program == nullptr) return out;
     out.by_member.push_back(std::move(program));
-    for (const int64_t b : out.bytes) KRAFLA_TRY(CopyOf(At(devices[At(r)]), b));
+    for (const int64_t b : out.bytes) KRAFLA_TRY(CopyOf(where, b));
   }
   part_bytes_ = std::max(part_bytes_, bytes);
   out.path = *window_path_;
@@ -289,11 +320,11 @@ Result<bool> VulkanLinks::PreparePieces(const Instruction& instruction, std::spa
     if (kPieceBytes / size / out.members < kShareGranule) return false;
     for (const Piece& piece : PiecesOf(out.elements[k], size, out.members))
       for (int64_t r = 0; r < out.members; ++r) {
-        const std::size_t device = At(devices[At(r)]);
-        KRAFLA_ASSIGN(Program copy, CopyOf(device, piece.elements * size));
+        const Where where = PlaceFor(devices[At(r)], out);
+        KRAFLA_ASSIGN(Program copy, CopyOf(where, piece.elements * size));
         if (copy == nullptr) return false;
         if (ShareOf(piece, r) == 0) continue;
-        KRAFLA_ASSIGN(Program sum, SumOf(device, *out.reduction, out.members, ShareOf(piece, r)));
+        KRAFLA_ASSIGN(Program sum, SumOf(where, *out.reduction, out.members, ShareOf(piece, r)));
         if (sum == nullptr) return false;
       }
   }
@@ -324,15 +355,19 @@ Result<> VulkanLinks::Run(const Collective& collective, int group, std::span<con
 }
 
 vk::BufferBinding BindingOf(const DevicePlace& place) { return {place.buffer, place.offset}; }
-const DevicePlaces& PlacesOf(const Contribution& member) { return *static_cast<const DevicePlaces*>(member.on_device); }
-
 Result<> VulkanLinks::RunTogether(const Prepared& prepared, std::span<const Contribution> members) {
   std::vector<vk::BufferBinding> slots;
   for (const Contribution& m : members)
     for (const DevicePlace& p : PlacesOf(m).operands) slots.push_back(BindingOf(p));
   for (const Contribution& m : members)
     for (const DevicePlace& p : PlacesOf(m).results) slots.push_back(BindingOf(p));
-  return prepared.together->Run(slots).transform([](vk::Event) {});
+  // What all members gave the device before it.
+  vk::Event after;
+  for (const Contribution& m : members) after.number = std::max(after.number, PlacesOf(m).after);
+  KRAFLA_ASSIGN(const vk::Event last, prepared.together->Run(slots, after));
+  if (last.beside)
+    for (const Contribution& m : members) *PlacesOf(m).beside = last.number;
+  return {};
 }
 
 // The host's thread waits and signals: a device may be of another driver, which knows no semaphore of this one.
@@ -344,11 +379,12 @@ Result<> VulkanLinks::WaitForAll(std::span<const int64_t> devices, const RunLimi
 Result<> VulkanLinks::RunByMember(const Prepared& prepared, std::span<const int64_t> devices,
                                   std::span<const Contribution> members, const RunLimit& limit) {
   for (std::size_t m = 0; m < members.size(); ++m) {
-    const std::size_t device = At(devices[m]);
+    const Where where = PlaceFor(devices[m], prepared);
     uint64_t to = Brought(devices[m], 0);
     for (std::size_t k = 0; k < prepared.bytes.size(); ++k) {
-      const vk::BufferBinding slots[] = {BindingOf(PlacesOf(members[m]).operands[k]), window_->At(device, to)};
-      KRAFLA_ASSIGN(last_use_[device], copies_.at({device, prepared.bytes[k]})->Run(slots));
+      const vk::BufferBinding slots[] = {BindingOf(PlacesOf(members[m]).operands[k]), window_->At(where.device, to)};
+      KRAFLA_ASSIGN(const vk::Event last, copies_.at({where, prepared.bytes[k]})->Run(slots, AfterOf(members[m])));
+      Note(last, where.device, members[m]);
       to += static_cast<uint64_t>(Rounded(prepared.bytes[k]));
     }
   }
@@ -364,7 +400,8 @@ Result<> VulkanLinks::RunByMember(const Prepared& prepared, std::span<const int6
       }
     }
     for (const DevicePlace& p : PlacesOf(members[m]).results) slots.push_back(BindingOf(p));
-    KRAFLA_ASSIGN(last_use_[device], prepared.by_member[m]->Run(slots));
+    KRAFLA_ASSIGN(const vk::Event last, prepared.by_member[m]->Run(slots, AfterOf(members[m])));
+    Note(last, device, members[m]);
   }
   return {};
 }
@@ -377,8 +414,9 @@ Result<> VulkanLinks::RunPieces(const Prepared& prepared, std::size_t leaf, std:
   const auto count = static_cast<int64_t>(pieces.size());
   for (int64_t step = 0; step < count + 2; ++step) {
     for (std::size_t m = 0; m < members.size(); ++m) {
-      const std::size_t device = At(devices[m]);
-      vk::Event& last = last_use_[device];
+      const Where where = PlaceFor(devices[m], prepared);
+      const std::size_t device = where.device;
+      const vk::Event after = AfterOf(members[m]);
       const auto placed = [&](const DevicePlace& place, const Piece& piece) {
         return vk::BufferBinding{place.buffer, place.offset + static_cast<uint64_t>(piece.from * size)};
       };
@@ -386,7 +424,8 @@ Result<> VulkanLinks::RunPieces(const Prepared& prepared, std::size_t leaf, std:
         const Piece& piece = pieces[At(step)];
         const vk::BufferBinding slots[] = {placed(PlacesOf(members[m]).operands[leaf], piece),
                                            window_->At(device, Brought(devices[m], step))};
-        KRAFLA_ASSIGN(last, copies_.at({device, piece.elements * size})->Run(slots));
+        KRAFLA_ASSIGN(const vk::Event last, copies_.at({where, piece.elements * size})->Run(slots, after));
+        Note(last, device, members[m]);
       }
       const auto rank = static_cast<int64_t>(m);
       if (step >= 1 && step <= count && ShareOf(pieces[At(step - 1)], rank) > 0) {
@@ -395,13 +434,16 @@ Result<> VulkanLinks::RunPieces(const Prepared& prepared, std::size_t leaf, std:
         std::vector<vk::BufferBinding> slots;
         for (const int64_t other : devices) slots.push_back(window_->At(device, Brought(other, step - 1) + share_at));
         slots.push_back(window_->At(device, Summed(devices[0], step - 1) + share_at));
-        KRAFLA_ASSIGN(last, sums_.at({device, prepared.reduction, prepared.members, ShareOf(piece, rank)})->Run(slots));
+        const Program& sum = sums_.at({where, prepared.reduction, prepared.members, ShareOf(piece, rank)});
+        KRAFLA_ASSIGN(const vk::Event last, sum->Run(slots, after));
+        Note(last, device, members[m]);
       }
       if (step >= 2) {
         const Piece& piece = pieces[At(step - 2)];
         const vk::BufferBinding slots[] = {window_->At(device, Summed(devices[0], step - 2)),
                                            placed(PlacesOf(members[m]).results[leaf], piece)};
-        KRAFLA_ASSIGN(last, copies_.at({device, piece.elements * size})->Run(slots));
+        KRAFLA_ASSIGN(const vk::Event last, copies_.at({where, piece.elements * size})->Run(slots, after));
+        Note(last, device, members[m]);
       }
     }
     if (step < count + 1) KRAFLA_TRY(WaitForAll(devices, limit));
@@ -421,7 +463,8 @@ Result<std::unique_ptr<DeviceLinks>> LinkVulkanDevices(std::span<Executable* con
     if (own == nullptr) return nullptr;
     devices.push_back(own->device());
   }
-  return std::make_unique<VulkanLinks>(clients, options, std::move(devices));
+  const auto& first = dynamic_cast<const VulkanExecutable&>(*members[0]);
+  return std::make_unique<VulkanLinks>(clients, options, std::move(devices), first);
 }
 
 Result<std::vector<LinkProbe>> ProbeVulkanLinks(std::string_view from, std::string_view to) {

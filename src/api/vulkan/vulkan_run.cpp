@@ -192,7 +192,7 @@ Result<vk::Program*> VulkanExecutable::CopiesOfAliased(const std::vector<bool>& 
 }
 
 Result<> VulkanExecutable::Submit(vk::Program& program) {
-  KRAFLA_ASSIGN(last_, program.Submit(slots_, &*pacer_));
+  KRAFLA_ASSIGN(last_, program.Submit(slots_, &*pacer_, after_));
   return {};
 }
 
@@ -269,10 +269,14 @@ Result<> VulkanExecutable::RunProgram() {
     KRAFLA_TRY(Submit(*copies));
   }
   started_.assign(static_cast<std::size_t>(plan_.exchanges), 0);
+  placed_.assign(static_cast<std::size_t>(plan_.exchanges), {});
   StepDevice device(*this);
   Result<> ran = plan::RunSteps(nodes_, device);
   // What goes on works in memory that is the caller's.
-  if (!ran && lane() != nullptr) lane()->GiveUp(ran);
+  if (!ran && lane() != nullptr) {
+    lane()->GiveUp(ran);
+    device_->Settle(device_->LastBeside());
+  }
   return ran;
 }
 
