@@ -194,8 +194,8 @@ Result<BuiltKernel> KernelBuilder::BuildHost() {
   return std::move(out_);
 }
 
-Result<ElementProgram> KernelBuilder::EmitEpilogue(const Instruction& hero, std::span<const int64_t> dims,
-                                                   std::span<const int> order) {
+Result<ElementProgram> KernelBuilder::EmitEpilogue(const Instruction& hero, ElementType accumulate,
+                                                   std::span<const int64_t> dims, std::span<const int> order) {
   ProgramBuilder builder(dims);
   IndexSpace& space = builder.space();
   std::vector<IndexId> iter;
@@ -206,7 +206,6 @@ Result<ElementProgram> KernelBuilder::EmitEpilogue(const Instruction& hero, std:
   }
   std::vector<IndexId> hero_index = SamePosition(space, iter, ordered, hero.shape().dims());
   ElementType result = hero.shape().element_type();
-  ElementType accumulate = AccumulateType(result);
   uint64_t all = dims.empty() ? 0 : (~uint64_t{0} >> (64 - dims.size()));
   NodeId sum = builder.Convert(builder.Param(ComputeType(accumulate), 0, all), accumulate, result);
   ProgramEmitter emitter(builder,

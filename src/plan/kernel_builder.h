@@ -85,8 +85,8 @@ class KernelBuilder {
                                            std::span<const IndexId> index) const;
   // The epilogue of a dot or convolution group: computes the roots at the hero's own index and stores those that are
   // read outside. `dims` is an iteration space over the hero's elements; in the order `order` its dimensions are those
-  // of the hero in row-major order, some of them perhaps joined.
-  Result<ElementProgram> EmitEpilogue(const Instruction& hero, std::span<const int64_t> dims,
+  // of the hero in row-major order, some of them perhaps joined. The sums are of type `accumulate`.
+  Result<ElementProgram> EmitEpilogue(const Instruction& hero, ElementType accumulate, std::span<const int64_t> dims,
                                       std::span<const int> order);
 
   const FusionPlan& plan_;

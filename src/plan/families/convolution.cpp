@@ -33,7 +33,7 @@ Result<BuiltKernel> KernelBuilder::BuildConvolution() {
   kernel.accumulate_type = AccumulateType(kernel.result_type);
   std::vector<int> order;
   for (std::size_t d = 0; d < kernel.output_dims.size(); ++d) order.push_back(static_cast<int>(d));
-  KRAFLA_ASSIGN(kernel.epilogue, EmitEpilogue(hero, kernel.output_dims, order));
+  KRAFLA_ASSIGN(kernel.epilogue, EmitEpilogue(hero, kernel.accumulate_type, kernel.output_dims, order));
   double per_output = 2;
   for (int64_t d : kernel.attributes.kernel_spatial)
     per_output *= static_cast<double>(kernel.kernel_dims[static_cast<std::size_t>(d)]);

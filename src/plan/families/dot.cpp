@@ -162,7 +162,7 @@ Result<BuiltKernel> KernelBuilder::BuildDot() {
   order.push_back(static_cast<int>(kernel.batch.size()));
   for (std::size_t d = outer_m; d < kernel.batch.size(); ++d) order.push_back(static_cast<int>(d));
   order.push_back(static_cast<int>(kernel.batch.size()) + 1);
-  KRAFLA_ASSIGN(kernel.epilogue, EmitEpilogue(hero, space_dims, order));
+  KRAFLA_ASSIGN(kernel.epilogue, EmitEpilogue(hero, kernel.accumulate_type, space_dims, order));
   double points = static_cast<double>(hero.shape().element_count());
   out_.kernel.flops = 2 * points * static_cast<double>(kernel.k);
   out_.kernel.body = std::move(kernel);

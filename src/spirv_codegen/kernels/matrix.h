@@ -121,7 +121,7 @@ Value LoadAs(Builder& b, Buffers& buffers, int binding, ElementType type, ReadAs
 // acc + x * y, free to be fused.
 Value MultiplyAdd(Builder& b, Value acc, Value x, Value y);
 
-// A finished sum as the epilogue's param 0: in result_type, back in its compute type.
+// A finished sum as the epilogue's param 0: rounded to `result`, back in the compute type of `accumulate`.
 Value AsResult(Builder& b, ElementType accumulate, ElementType result, Value acc);
 
 // Sums of a tile given to an epilogue program: `vector_dim` is the dimension that vectors lie along.
