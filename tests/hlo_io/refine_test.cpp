@@ -84,6 +84,95 @@ TEST(Refine, SizesThatDoNotFit) {
   EXPECT_NE(error({{"0", {-4, 8}}}), "read");
 }
 
+// What JAX exports for a cumulative sum, the first k, random bits, a row that a loop looks up, a convolution whose
+// padding is reckoned from sizes, and a library's call.
+constexpr const char* kDynamicCalls = R"mlir(
+module @m {
+  func.func public @main(%x: tensor<?x?xf32>, %i: tensor<i32>, %s: tensor<2xui64>)
+      -> (tensor<?x?xbf16>, tensor<?x?xf32>, tensor<?x?xf32>, tensor<?x?xi32>, tensor<2xui64>, tensor<?xui32>, tensor<1x?xf32>,
+          tensor<1x?x1xf32>, tensor<?x?xf32>, tensor<?xi32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %two = stablehlo.constant dense<2> : tensor<i32>
+    %minus = stablehlo.constant dense<-1> : tensor<i32>
+    %ones = stablehlo.constant dense<1> : tensor<2xi32>
+    %null0 = stablehlo.constant dense<0> : tensor<i32>
+    %row = stablehlo.constant dense<1> : tensor<1xi32>
+    %null = stablehlo.constant dense<0> : tensor<1xi32>
+    %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x?xf32>) -> tensor<i32>
+    %m = stablehlo.get_dimension_size %x, dim = 1 : (tensor<?x?xf32>) -> tensor<i32>
+    %nv = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
+    %mv = stablehlo.reshape %m : (tensor<i32>) -> tensor<1xi32>
+    %nm = stablehlo.concatenate %nv, %mv, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+    %c = stablehlo.convert %x : (tensor<?x?xf32>) -> tensor<?x?xbf16>
+    %last = stablehlo.add %n, %minus : tensor<i32>
+    %lastv = stablehlo.reshape %last : (tensor<i32>) -> tensor<1xi32>
+    %p0 = stablehlo.concatenate %lastv, %null, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+    %p1 = stablehlo.concatenate %null, %null, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+    %q0 = stablehlo.reshape %p0 : (tensor<2xi32>) -> tensor<1x2xi32>
+    %q1 = stablehlo.reshape %p1 : (tensor<2xi32>) -> tensor<1x2xi32>
+    %pads = stablehlo.concatenate %q0, %q1, dim = 0 : (tensor<1x2xi32>, tensor<1x2xi32>) -> tensor<2x2xi32>
+    %sizes = stablehlo.concatenate %nv, %row, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+    %sum = stablehlo.custom_call @stablehlo.dynamic_reduce_window(%x, %zero, %sizes, %ones, %ones, %ones, %pads) {
+      api_version = 2 : i32, called_computations = [@add]} : (tensor<?x?xf32>, tensor<f32>, tensor<2xi32>, tensor<2xi32>,
+      tensor<2xi32>, tensor<2xi32>, tensor<2x2xi32>) -> tensor<?x?xf32>
+    %k = stablehlo.add %m, %minus : tensor<i32>
+    %top:2 = stablehlo.custom_call @stablehlo.dynamic_top_k(%x, %k) {api_version = 2 : i32} : (tensor<?x?xf32>, tensor<i32>)
+      -> (tensor<?x?xf32>, tensor<?x?xi32>)
+    %rng:2 = stablehlo.custom_call @stablehlo.dynamic_rng_bit_generator(%s, %nv) {api_version = 2 : i32,
+      rng_algorithm = #stablehlo<rng_algorithm THREE_FRY>} : (tensor<2xui64>, tensor<1xi32>) -> (tensor<2xui64>, tensor<?xui32>)
+    %iv = stablehlo.reshape %i : (tensor<i32>) -> tensor<1xi32>
+    %starts = stablehlo.concatenate %iv, %null, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+    %slice = stablehlo.concatenate %row, %mv, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+    %limits = stablehlo.add %starts, %slice : tensor<2xi32>
+    %at = stablehlo.real_dynamic_slice %x, %starts, %limits, %ones : (tensor<?x?xf32>, tensor<2xi32>, tensor<2xi32>,
+      tensor<2xi32>) -> tensor<1x?xf32>
+    %negated = stablehlo.multiply %n, %minus : tensor<i32>
+    %half = stablehlo.divide %negated, %two : tensor<i32>
+    %rest = stablehlo.remainder %negated, %two : tensor<i32>
+    %odd = stablehlo.compare NE, %rest, %null0 : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %down = stablehlo.subtract %half, %one : tensor<i32>
+    %floor = stablehlo.select %odd, %down, %half : tensor<i1>, tensor<i32>
+    %up = stablehlo.multiply %floor, %minus : tensor<i32>
+    %low = stablehlo.subtract %up, %one : tensor<i32>
+    %lowv = stablehlo.reshape %low : (tensor<i32>) -> tensor<1xi32>
+    %pc = stablehlo.concatenate %lowv, %null, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+    %padding = stablehlo.reshape %pc : (tensor<2xi32>) -> tensor<1x2xi32>
+    %picture = stablehlo.constant dense<1.0> : tensor<1x9x1xf32>
+    %kernel = stablehlo.constant dense<1.0> : tensor<3x1x1xf32>
+    %conv = "stablehlo.dynamic_conv"(%picture, %kernel, %padding) <{batch_group_count = 1 : i64,
+      dimension_numbers = #stablehlo.conv<[b, 0, f]x[0, i, o]->[b, 0, f]>, feature_group_count = 1 : i64,
+      window_strides = array<i64: 1>}> : (tensor<1x9x1xf32>, tensor<3x1x1xf32>, tensor<1x2xi32>) -> tensor<1x?x1xf32>
+    %call:2 = stablehlo.custom_call @a_library(%x, %nm, %nv) {indices_of_shape_operands = dense<[1, 2]> : tensor<2xi64>,
+      operand_layouts = [dense<[0, 1]> : tensor<2xindex>, dense<0> : tensor<1xindex>, dense<0> : tensor<1xindex>],
+      result_layouts = [dense<[0, 1]> : tensor<2xindex>, dense<0> : tensor<1xindex>]} : (tensor<?x?xf32>, tensor<2xi32>,
+      tensor<1xi32>) -> (tensor<?x?xf32>, tensor<?xi32>)
+    return %c, %sum, %top#0, %top#1, %rng#0, %rng#1, %at, %conv, %call#0, %call#1 : tensor<?x?xbf16>, tensor<?x?xf32>,
+      tensor<?x?xf32>, tensor<?x?xi32>, tensor<2xui64>, tensor<?xui32>, tensor<1x?xf32>, tensor<1x?x1xf32>, tensor<?x?xf32>,
+      tensor<?xi32>
+  }
+  func.func private @add(%a: tensor<f32>, %b: tensor<f32>) -> tensor<f32> {
+    %0 = stablehlo.add %a, %b : tensor<f32>
+    return %0 : tensor<f32>
+  }
+}
+)mlir";
+
+TEST(Refine, OperationsWhoseSizesAreOperands) {
+  auto module = ReadModule(kDynamicCalls, "f.mlir", {{"0", {7, 5}}});
+  ASSERT_TRUE(module) << module.error().ToString();
+  auto verified = Verify(**module);
+  ASSERT_TRUE(verified) << verified.error().ToString();
+  const Instruction& root = *(*module)->entry()->root();
+  // ceil(7 / 2) - 1 = 3 in front of nine, a window of three.
+  EXPECT_EQ(root.shape().ToString(false),
+            "(bf16[7,5], f32[7,5], f32[7,4], s32[7,4], u64[2], u32[7], f32[1,5], f32[1,10,1], f32[7,5], s32[7])");
+  EXPECT_EQ(root.operand(6)->opcode(), Opcode::kDynamicSlice);
+  const Instruction& call = *root.operand(8)->operand(0);
+  EXPECT_EQ(call.opcode(), Opcode::kCustomCall);
+  EXPECT_EQ(call.operand_count(), 1u);
+}
+
 // A program that calls itself twice at each level, deeper than anyone would wait.
 TEST(Refine, CallsWithinCallsAreBounded) {
   std::string text =

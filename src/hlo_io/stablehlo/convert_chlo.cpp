@@ -74,12 +74,6 @@ Result<bool> Broadcasting(Converter& c, const Op& op, Body& body) {
   return converted;
 }
 
-Result<> TopK(Converter& c, const Op& op, Body& body, Instruction* operand) {
-  KRAFLA_ASSIGN(int64_t k, IntAttribute(op, "k"));
-  if (operand->shape().rank() > 0) k = std::min(k, operand->shape().dim(operand->shape().rank() - 1));
-  return c.Emit(op, body, Opcode::kTopK, {operand}, TopKAttributes{k, true});
-}
-
 // The dimension numbers are a dictionary in CHLO; those of a composite are the same lists in this order.
 constexpr std::size_t kRaggedDotLists = 6;
 
@@ -121,6 +115,11 @@ Result<> Scan(Converter& c, const Op& op, Body& body) {
 
 }  // namespace
 
+Result<> TopK(Converter& c, const Op& op, Body& body, Instruction* operand, int64_t k) {
+  if (operand->shape().rank() > 0) k = std::min(k, operand->shape().dim(operand->shape().rank() - 1));
+  return c.Emit(op, body, Opcode::kTopK, {operand}, TopKAttributes{k, true});
+}
+
 Result<bool> ConvertChlo(Converter& c, const Op& op, Body& body) {
   if (!op.name.starts_with("chlo.")) return false;
   if (op.name.starts_with("chlo.broadcast_")) return Broadcasting(c, op, body);
@@ -147,7 +146,8 @@ Result<bool> ConvertChlo(Converter& c, const Op& op, Body& body) {
   for (const Instruction* operand : operands)
     if (!operand->shape().IsArray()) return InvalidArgument("'{}' takes arrays.", op.name);
   if (n == "top_k" && operands.size() == 1) {
-    KRAFLA_TRY(TopK(c, op, body, operands[0]));
+    KRAFLA_ASSIGN(const int64_t k, IntAttribute(op, "k"));
+    KRAFLA_TRY(TopK(c, op, body, operands[0], k));
     return true;
   }
   if (n == "constant_like" && operands.size() == 1) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations whose shapes are operands: taken where those follow from constants and static shapes, which is how shape
 // polymorphism arrives once the arguments' sizes are known.
+#include <algorithm>
+
 #include "hlo_io/stablehlo/converter.h"
 
 namespace krafla::stablehlo {
@@ -19,12 +21,58 @@ Op Renamed(const Op& op, std::string name, std::size_t operands) {
   return out;
 }
 
-Result<Dims> Constant(Converter& c, const Op& op, const Body& body, std::size_t i) {
-  KRAFLA_ASSIGN(Instruction * operand, c.Operand(op, body, i));
-  auto out = c.ConstantDims(operand);
-  if (!out)
-    return Unimplemented("'{}' with a shape that is not known before the program runs cannot be computed.", op.name);
-  return *out;
+// By how much `high` is more than `low`, where that is known though they are data: sizes of what begins somewhere.
+std::optional<Dims> Difference(const Converter& c, const Instruction& high, const Instruction& low, int depth = 0) {
+  constexpr int kMostDepth = 8;
+  if (depth > kMostDepth || !Shape::Compatible(high.shape(), low.shape())) return std::nullopt;
+  const std::optional<Dims> from = c.ConstantDims(&low), to = from ? c.ConstantDims(&high) : std::nullopt;
+  if (to && to->size() == from->size()) {
+    Dims out;
+    for (std::size_t n = 0; n < to->size(); ++n) out.push_back((*to)[n] - (*from)[n]);
+    return out;
+  }
+  if (high.opcode() == Opcode::kAdd)
+    for (const std::size_t n : {0u, 1u})
+      if (high.operand(n) == &low) return c.ConstantDims(high.operand(1 - n));
+  if (high.opcode() != low.opcode() || high.operand_count() != low.operand_count()) return std::nullopt;
+  const bool is_list = high.opcode() == Opcode::kConcatenate && high.shape().rank() == 1;
+  if (!is_list && high.opcode() != Opcode::kReshape && high.opcode() != Opcode::kConvert) return std::nullopt;
+  Dims out;
+  for (std::size_t n = 0; n < high.operand_count(); ++n) {
+    const std::optional<Dims> part = Difference(c, *high.operand(n), *low.operand(n), depth + 1);
+    if (!part) return std::nullopt;
+    for (const int64_t size : *part) out.push_back(size);
+  }
+  return out;
+}
+
+// Starts may be data where the sizes are known, from how they were made or from the result's type.
+Result<> RealDynamicSlice(Converter& c, const Op& op, Body& body) {
+  KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
+  if (operands.size() != 4 || operands[1]->shape().rank() != 1)
+    return InvalidArgument("'{}' takes an array, and starts, limits and strides for its dimensions.", op.name);
+  SliceAttributes a;
+  KRAFLA_ASSIGN(a.strides, c.SizesOperand(op, body, 3));
+  const std::optional<Dims> starts = c.ConstantDims(operands[1]);
+  std::optional<Dims> sizes = starts ? std::nullopt : Difference(c, *operands[2], *operands[1]);
+  if (!starts && !sizes && op.results.size() == 1 && !Converter::IsOpen(c.TypeOfValue(op.results[0]))) {
+    KRAFLA_ASSIGN(const Shape result, c.ShapeOfValue(op.results[0]));
+    sizes = result.dims();
+  }
+  const bool is_dense = std::ranges::all_of(a.strides, [](int64_t stride) { return stride == 1; });
+  if (!sizes || !is_dense || sizes->ssize() != operands[0]->shape().rank()) {
+    KRAFLA_ASSIGN(a.starts, c.SizesOperand(op, body, 1));
+    KRAFLA_ASSIGN(a.limits, c.SizesOperand(op, body, 2));
+    return c.Emit(op, body, Opcode::kSlice, {operands[0]}, std::move(a));
+  }
+  std::vector<Instruction*> all{operands[0]};
+  for (int64_t d = 0; d < sizes->ssize(); ++d) {
+    KRAFLA_ASSIGN(Instruction * one,
+                  AddInferred(*body.computation, Opcode::kSlice, {operands[1]}, SliceAttributes{{d}, {d + 1}, {1}}));
+    KRAFLA_ASSIGN(Instruction * scalar, AddReshape(*body.computation, one, {}));
+    all.push_back(scalar);
+  }
+  return c.Emit(op, body, Opcode::kDynamicSlice, std::move(all), DynamicSliceAttributes{*sizes});
 }
 
 Result<> DimensionSize(Converter& c, const Op& op, Body& body) {
@@ -46,7 +94,7 @@ Result<bool> ConvertDynamic(Converter& c, const Op& op, Body& body) {
   // Where the type leaves a size open, the sizes are those of the operand, if it is known.
   const bool sized = n == "dynamic_broadcast_in_dim" || n == "dynamic_iota" || n == "dynamic_reshape";
   if (sized && op.results.size() == 1 && Converter::IsOpen(c.TypeOfValue(op.results[0]))) {
-    KRAFLA_ASSIGN(Dims dims, Constant(c, op, body, n == "dynamic_iota" ? 0 : 1));
+    KRAFLA_ASSIGN(Dims dims, c.SizesOperand(op, body, n == "dynamic_iota" ? 0 : 1));
     KRAFLA_ASSIGN(Shape shape, Shape::MakeArray(c.TypeOfValue(op.results[0])->element, dims));
     Instruction* made = nullptr;
     if (n == "dynamic_iota") {
@@ -87,21 +135,16 @@ Result<bool> ConvertDynamic(Converter& c, const Op& op, Body& body) {
   }
   if (n == "dynamic_pad") {
     PadAttributes a;
-    KRAFLA_ASSIGN(a.low, Constant(c, op, body, 2));
-    KRAFLA_ASSIGN(a.high, Constant(c, op, body, 3));
-    KRAFLA_ASSIGN(a.interior, Constant(c, op, body, 4));
+    KRAFLA_ASSIGN(a.low, c.SizesOperand(op, body, 2));
+    KRAFLA_ASSIGN(a.high, c.SizesOperand(op, body, 3));
+    KRAFLA_ASSIGN(a.interior, c.SizesOperand(op, body, 4));
     KRAFLA_ASSIGN(Instruction * operand, c.Operand(op, body, 0));
     KRAFLA_ASSIGN(Instruction * value, c.Operand(op, body, 1));
     KRAFLA_TRY(c.Emit(op, body, Opcode::kPad, {operand, value}, std::move(a)));
     return true;
   }
   if (n == "real_dynamic_slice") {
-    SliceAttributes a;
-    KRAFLA_ASSIGN(a.starts, Constant(c, op, body, 1));
-    KRAFLA_ASSIGN(a.limits, Constant(c, op, body, 2));
-    KRAFLA_ASSIGN(a.strides, Constant(c, op, body, 3));
-    KRAFLA_ASSIGN(Instruction * operand, c.Operand(op, body, 0));
-    KRAFLA_TRY(c.Emit(op, body, Opcode::kSlice, {operand}, std::move(a)));
+    KRAFLA_TRY(RealDynamicSlice(c, op, body));
     return true;
   }
   if (n == "get_dimension_size") {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transforms, factorisations, random numbers, custom calls, transfers.
+#include <algorithm>
+#include <optional>
+
 #include "hlo_io/hlo_text/lexer.h"
 #include "hlo_io/stablehlo/converter.h"
 #include "hlo_io/stablehlo/words.h"
@@ -94,6 +97,8 @@ Result<> CustomCall(Converter& c, const Op& op, Body& body) {
   CustomCallAttributes a;
   KRAFLA_ASSIGN(a.target, StringAttribute(op, "call_target_name"));
   if (a.target == "shape_assertion") return c.CheckShapes(op, body);
+  KRAFLA_ASSIGN(const bool is_dynamic, ConvertDynamicCall(c, op, body));
+  if (is_dynamic) return {};
   const CustomCallTarget target = CustomCallTargetOf(a.target);
   const Reading reading = ReadingOf(target, op);
   if (reading == Reading::kNothing) return {};
@@ -105,6 +110,11 @@ Result<> CustomCall(Converter& c, const Op& op, Body& body) {
     KRAFLA_ASSIGN(Shape want, c.ShapeOfValue(op.results[0]));
     if (Shape::Compatible(want, operands[0]->shape())) return c.Bind(op, body, operands[0]);
   }
+  // Of a call whose sizes are operands, which are not among its own.
+  KRAFLA_ASSIGN(const std::optional<ShapeOperands> sized, ShapeOperandsOf(c, op, body));
+  const auto is_shape = [&](std::size_t operand) {
+    return sized && std::ranges::contains(sized->taken, static_cast<int64_t>(operand));
+  };
   KRAFLA_ASSIGN(a.has_side_effect, BoolAttribute(op, "has_side_effect"));
   KRAFLA_ASSIGN(int64_t version, WordAttribute(op, "api_version", kApiVersionWords));
   std::string config;
@@ -124,6 +134,7 @@ Result<> CustomCall(Converter& c, const Op& op, Body& body) {
                              operands.size());
     std::vector<Shape> shapes;
     for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (is_shape(i)) continue;
       Shape shape = operands[i]->shape();
       if (shape.IsArray()) {
         KRAFLA_ASSIGN(Dims order, IntegersOf(*layouts->elements[i]));
@@ -133,7 +144,11 @@ Result<> CustomCall(Converter& c, const Op& op, Body& body) {
     }
     a.operand_layouts = std::move(shapes);
   }
-  KRAFLA_TRY(c.Emit(op, body, Opcode::kCustomCall, std::move(operands), std::move(a)));
+  std::vector<Instruction*> own;
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    if (!is_shape(i)) own.push_back(operands[i]);
+  KRAFLA_TRY(c.Emit(op, body, Opcode::kCustomCall, std::move(own), std::move(a), {}, false,
+                    sized ? &sized->results : nullptr));
   if (target == CustomCallTarget::kLayoutConstraint)
     KRAFLA_TRY(ConstrainLayout(op, *body.computation->instructions().back()));
   std::string sharding;

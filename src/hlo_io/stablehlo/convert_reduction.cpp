@@ -14,6 +14,13 @@ Result<Window> WindowOf(const Op& op, bool dilated) {
     KRAFLA_ASSIGN(base, DimsAttribute(op, "base_dilations"));
     KRAFLA_ASSIGN(window, DimsAttribute(op, "window_dilations"));
   }
+  return MakeWindow(op, sizes, strides, base, window, padding);
+}
+
+}  // namespace
+
+Result<Window> MakeWindow(const Op& op, const Dims& sizes, const Dims& strides, const Dims& base, const Dims& window,
+                          std::span<const std::pair<int64_t, int64_t>> padding) {
   const std::size_t rank = sizes.size();
   if (strides.size() != rank || padding.size() != rank || base.size() != rank || window.size() != rank)
     return InvalidArgument("'{}' has a window of {} dimensions with strides, padding or dilations of others.", op.name,
@@ -29,8 +36,6 @@ Result<Window> WindowOf(const Op& op, bool dilated) {
                    .reversal = false});
   return out;
 }
-
-}  // namespace
 
 Result<bool> ConvertReduction(Converter& c, const Op& op, Body& body) {
   const std::string& n = op.name;

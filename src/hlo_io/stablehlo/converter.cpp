@@ -125,8 +125,18 @@ Result<> Converter::Bind(const Op& op, Body& body, Instruction* value) {
   return {};
 }
 
+// An elementwise operation gives an element for each of its operand's, whatever their types.
+Result<std::optional<Shape>> Converter::ShapeOfElements(TypeRef type, std::span<Instruction* const> operands) {
+  for (const Instruction* o : operands)
+    if (o->shape().IsArray() && !o->shape().IsDynamic() && o->shape().rank() == type->dims.ssize()) {
+      KRAFLA_ASSIGN(Shape made, Shape::MakeArray(type->element, o->shape().dims()));
+      return made;
+    }
+  return std::nullopt;
+}
+
 Result<> Converter::Emit(const Op& op, Body& body, Opcode opcode, std::vector<Instruction*> operands,
-                         Attributes attributes, std::vector<Computation*> called, bool tuple) {
+                         Attributes attributes, std::vector<Computation*> called, bool tuple, const Shape* known) {
   std::vector<Shape> shapes;
   bool open = false;
   for (ValueId result : op.results) open |= IsOpen(TypeOfValue(result));
@@ -137,15 +147,21 @@ Result<> Converter::Emit(const Op& op, Body& body, Opcode opcode, std::vector<In
   }
   tuple = tuple || op.results.size() != 1;
   Shape declared;
+  std::optional<Shape> follows;
+  if (open && known == nullptr && !tuple && IsElementwise(opcode)) {
+    KRAFLA_ASSIGN(follows, ShapeOfElements(TypeOfValue(op.results[0]), operands));
+    if (follows) known = &*follows;
+  }
   if (open) {
-    // The shape follows from the operands, or it is not known here.
+    // Else the shape follows from the operands, or it is not known here.
+    if (known != nullptr) declared = *known;
   } else if (tuple) {
     KRAFLA_ASSIGN(declared, Shape::MakeTuple(std::move(shapes)));
   } else {
     declared = shapes[0];
   }
   KRAFLA_ASSIGN(Instruction * made, AddInferred(*body.computation, opcode, std::move(operands), std::move(attributes),
-                                                std::move(called), open ? nullptr : &declared));
+                                                std::move(called), open && known == nullptr ? nullptr : &declared));
   InstructionMetadata metadata;
   metadata.metadata = OpNameMetadata(op.op_name);
   metadata.frontend_attributes = FrontendAttributesOf(op);
@@ -160,7 +176,7 @@ Result<> Converter::Emit(const Op& op, Body& body, Opcode opcode, std::vector<In
           CheckFits(op.name, TypeOfValue(op.results[i]), tuple ? made->shape().tuple_elements()[i] : made->shape()));
   }
   if (!tuple) {
-    body.values[op.results[0]] = made;
+    KRAFLA_ASSIGN(body.values[op.results[0]], Folded(*made, body));
     return {};
   }
   for (std::size_t i = 0; i < op.results.size(); ++i) {

@@ -39,9 +39,10 @@ class Converter {
   Result<Instruction*> Operand(const Op& op, const Body& body, std::size_t i) const;
   Result<std::vector<Instruction*>> Operands(const Op& op, const Body& body, std::size_t from = 0) const;
   // Adds the instruction that is the operation: its results (the elements of a tuple where there are several, or where
-  // `tuple`) become the operation's.
+  // `tuple`) become the operation's. Where its types leave sizes open, the shape is `known`, else it follows from the
+  // operands.
   Result<> Emit(const Op& op, Body& body, Opcode opcode, std::vector<Instruction*> operands, Attributes attributes = {},
-                std::vector<Computation*> called = {}, bool tuple = false);
+                std::vector<Computation*> called = {}, bool tuple = false, const Shape* known = nullptr);
   // The operation's only result is `value`.
   Result<> Bind(const Op& op, Body& body, Instruction* value);
   // A computation of a region whose values are its parameters; constants from around it are copied in.
@@ -56,8 +57,11 @@ class Converter {
   // shape_assertion: INVALID_ARGUMENT, with its message, where it does not hold. JAX writes them into exported
   // programs.
   Result<> CheckShapes(const Op& op, const Body& body) const;
-  // The integers that an operand is, where they follow from constants and static shapes (fold_integers.cpp).
+  // The integers that an operand is, in row-major order, where they follow from constants and static shapes
+  // (fold_integers.cpp).
   std::optional<Dims> ConstantDims(const Instruction* instruction) const;
+  // The sizes that an operand is: UNIMPLEMENTED where they are data.
+  Result<Dims> SizesOperand(const Op& op, const Body& body, std::size_t i) const;
   Module& module() { return *module_; }
   bool checks() const { return conversion_.checks != nullptr; }
   // A comparison of the entry: INVALID_ARGUMENT elsewhere.
@@ -114,6 +118,9 @@ class Converter {
   Result<TupleBody> BeginTupleBody(const Region& region, std::string_view name, const Shape& shape, const Body& outer,
                                    std::span<const ValueId> captures);
   Instruction* CopyConstant(const Instruction& constant, Body& into) const;
+  static Result<std::optional<Shape>> ShapeOfElements(TypeRef type, std::span<Instruction* const> operands);
+  // A size as a constant, where sizes are known and it follows from them (fold_integers.cpp); else the value itself.
+  Result<Instruction*> Folded(Instruction& value, Body& body) const;
   // A copy of a value that is a constant, or that follows from given sizes; null for any other.
   Result<Instruction*> CopyOfKnown(const Instruction& value, Body& into) const;
 
@@ -142,12 +149,26 @@ Result<bool> ConvertDynamic(Converter& c, const Op& op, Body& body);
 Result<bool> ConvertCollective(Converter& c, const Op& op, Body& body);
 Result<bool> ConvertRooted(Converter& c, const Op& op, Body& body);  // of ConvertCollective
 Result<bool> ConvertLibrary(Converter& c, const Op& op, Body& body);
+// A custom call with sizes among its operands: those of StableHLO's dynamic operations that have no name of their own.
+Result<bool> ConvertDynamicCall(Converter& c, const Op& op, Body& body);
 Result<bool> ConvertChlo(Converter& c, const Op& op, Body& body);
 // A composite that is named as a function of CHLO which is an opcode here: that opcode, not what it is made of.
 Result<bool> ConvertChloComposite(Converter& c, const Op& op, Body& body);
 Result<bool> ConvertCheck(Converter& c, const Op& op, Body& body);
 
-// What families share. StableHLO lets a dimension of one element repeat; HLO wants it gone first.
+// What families share. The results' shape of a custom call whose sizes are operands (indices_of_shape_operands: one a
+// result), and which operands those are; none where it has no such.
+struct ShapeOperands {
+  Shape results;
+  Dims taken;
+};
+Result<std::optional<ShapeOperands>> ShapeOperandsOf(Converter& c, const Op& op, const Body& body);
+// The first k along the last dimension, or as many as there are.
+Result<> TopK(Converter& c, const Op& op, Body& body, Instruction* operand, int64_t k);
+// The window of sizes, strides and dilations of as many dimensions.
+Result<Window> MakeWindow(const Op& op, const Dims& sizes, const Dims& strides, const Dims& base, const Dims& window,
+                          std::span<const std::pair<int64_t, int64_t>> padding);
+// StableHLO lets a dimension of one element repeat; HLO wants it gone first.
 Result<Instruction*> BroadcastInDim(Body& body, Instruction* operand, const Dims& dimensions, const Shape& result);
 // The groups and the mode of an operation between devices.
 Result<CollectiveAttributes> CollectiveOf(const Converter& c, const Op& op);

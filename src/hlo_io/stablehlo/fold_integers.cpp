@@ -25,6 +25,7 @@ std::optional<Dims> Elements(const Literal& literal) {
     uint64_t value = 0;
     std::memcpy(&value, literal.bytes().data() + at, width);
     if (IsSigned(type) && width < 8 && (value >> (width * 8 - 1)) != 0) value |= ~uint64_t{0} << (width * 8);
+    if (!IsSigned(type) && (value >> 63) != 0) return std::nullopt;
     out.push_back(static_cast<int64_t>(value));
   }
   return out;
@@ -44,6 +45,7 @@ std::optional<int64_t> Combined(Opcode opcode, int64_t a, int64_t b) {
   if (opcode == Opcode::kRemainder && b > 0) return a % b;
   if (opcode == Opcode::kAnd) return a & b;
   if (opcode == Opcode::kOr) return a | b;
+  if (opcode == Opcode::kXor) return a ^ b;
   return std::nullopt;
 }
 
@@ -59,22 +61,26 @@ bool Holds(ComparisonDirection direction, int64_t a, int64_t b) {
   return false;
 }
 
-// Vectors and scalars of integers. `left`: how many more instructions may be looked at.
+// Integers in row-major order. `left`: how many more instructions may be looked at.
 std::optional<Dims> Fold(const Instruction& i, int& left) {
   if (--left < 0 || !i.shape().IsArray()) return std::nullopt;
   auto operand = [&](std::size_t n) { return Fold(*i.operand(n), left); };
   const Opcode opcode = i.opcode();
   if (opcode == Opcode::kConstant) return Elements(i.literal());
-  if (!IsOfSizes(i.shape().element_type()) || i.shape().rank() > 1) return std::nullopt;
+  if (!IsOfSizes(i.shape().element_type()) || i.shape().element_count() > static_cast<int64_t>(kMostElements))
+    return std::nullopt;
   if (opcode == Opcode::kReshape) return operand(0);
   if (opcode == Opcode::kConvert) {
-    if (!IsIntegral(i.operand(0)->shape().element_type())) return std::nullopt;
+    if (!IsOfSizes(i.operand(0)->shape().element_type())) return std::nullopt;
     auto out = operand(0);
+    if (out && i.shape().element_type() == ElementType::kPred)
+      for (int64_t& value : *out) value = value != 0 ? 1 : 0;
     // A size that does not fit is nothing that a program means.
-    const int bits = BitWidth(i.shape().element_type());
-    if (out && bits < 64)
-      for (int64_t value : *out)
-        if (value < 0 || (value >> (bits - 1)) != 0) return std::nullopt;
+    const ElementType type = i.shape().element_type();
+    const int bits = std::min(BitWidth(type) - (IsSigned(type) ? 1 : 0), 62);
+    const int64_t end = int64_t{1} << bits, least = IsSigned(type) ? -end : 0;
+    if (out && std::ranges::any_of(*out, [&](int64_t value) { return value < least || value >= end; }))
+      return std::nullopt;
     return out;
   }
   if (opcode == Opcode::kGetDimensionSize) {
@@ -84,11 +90,10 @@ std::optional<Dims> Fold(const Instruction& i, int& left) {
   }
   if (opcode == Opcode::kBroadcast) {
     auto value = operand(0);
-    if (!value || value->size() != 1 || i.shape().element_count() > static_cast<int64_t>(kMostElements))
-      return std::nullopt;
+    if (!value || value->size() != 1) return std::nullopt;
     return Dims(static_cast<std::size_t>(i.shape().element_count()), (*value)[0]);
   }
-  if (opcode == Opcode::kConcatenate) {
+  if (opcode == Opcode::kConcatenate && i.attr<DimensionsAttributes>().dimensions[0] == 0) {
     Dims out;
     for (std::size_t n = 0; n < i.operand_count(); ++n) {
       auto part = operand(n);
@@ -143,6 +148,14 @@ std::optional<Dims> Fold(const Instruction& i, int& left) {
 std::optional<Dims> Converter::ConstantDims(const Instruction* instruction) const {
   int left = 1000;
   return Fold(*instruction, left);
+}
+
+Result<Dims> Converter::SizesOperand(const Op& op, const Body& body, std::size_t i) const {
+  KRAFLA_ASSIGN(Instruction * operand, Operand(op, body, i));
+  auto out = ConstantDims(operand);
+  if (!out)
+    return Unimplemented("'{}' with a shape that is not known before the program runs cannot be computed.", op.name);
+  return *out;
 }
 
 }  // namespace krafla::stablehlo

@@ -37,6 +37,17 @@ std::size_t CountOps(const Region& region) {
   return out;
 }
 
+// The integers as elements of the shape's type, which wrap.
+Result<Literal> IntegersAs(const Shape& shape, const Dims& values) {
+  KRAFLA_ASSIGN(Literal out, Literal::Create(shape));
+  const auto width = static_cast<std::size_t>(StorageBytes(shape.element_type()));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto bits = static_cast<uint64_t>(values[i]);
+    std::memcpy(out.bytes().data() + i * width, &bits, width);  // little endian
+  }
+  return out;
+}
+
 }  // namespace
 
 // What JAX exports calls a function with the entry's arguments, which have names there.
@@ -115,13 +126,17 @@ Result<Instruction*> Converter::CopyOfKnown(const Instruction& value, Body& into
   if (!refines()) return nullptr;
   const std::optional<Dims> known = ConstantDims(&value);
   if (!known || known->ssize() != value.shape().element_count()) return nullptr;
-  KRAFLA_ASSIGN(Literal literal, Literal::Create(value.shape()));
-  const auto width = static_cast<std::size_t>(StorageBytes(value.shape().element_type()));
-  for (std::size_t i = 0; i < known->size(); ++i) {
-    const auto bits = static_cast<uint64_t>((*known)[i]);
-    std::memcpy(literal.bytes().data() + i * width, &bits, width);  // little endian
-  }
+  KRAFLA_ASSIGN(Literal literal, IntegersAs(value.shape(), *known));
   return AddConstant(*into.computation, std::move(literal));
+}
+
+// Each is a constant as soon as it is made, so that the next one need not look further than its operands.
+Result<Instruction*> Converter::Folded(Instruction& value, Body& body) const {
+  if (!refines() || value.IsConstant() || value.operand_count() == 0) return &value;
+  for (const Instruction* o : value.operands())
+    if (!o->IsConstant()) return &value;
+  KRAFLA_ASSIGN(Instruction * constant, CopyOfKnown(value, body));
+  return constant != nullptr ? constant : &value;
 }
 
 Result<> Converter::InlineCall(const Op& op, Body& body, const std::string& callee) {

@@ -59,9 +59,7 @@ Value MultiplyAdd(Builder& b, Value acc, Value x, Value y) {
 Value AsResult(Builder& b, ElementType accumulate, ElementType result, Value acc) {
   const ElementType compute = plan::ComputeType(result);
   const Value v = SettledNan(b, LowerConvert(b, accumulate, compute, acc));
-  const Value rounded = compute == result    ? v
-                        : IsFloat(result) ? LowerRound(b, result, v)
-                                          : LowerWrap(b, result, v);
+  const Value rounded = compute == result ? v : IsFloat(result) ? LowerRound(b, result, v) : LowerWrap(b, result, v);
   return LowerConvert(b, compute, plan::ComputeType(accumulate), rounded);
 }
 
