@@ -90,6 +90,38 @@ class PackageTest(unittest.TestCase):
         for theirs, ours in zip(exported.call(x[0, :, :3]), jnp.linalg.svd(x[0, :, :3])):
             np.testing.assert_array_equal(theirs, ours)
 
+    def test_exports_for_the_cpu_with_open_sizes_and_without(self):
+        # What JAX writes there for convert, scan, cumulative sums, top k and LAPACK, run by krafla alone.
+        def positive(x):
+            return x @ x.swapaxes(-1, -2) + 4 * jnp.eye(x.shape[-1], dtype=x.dtype)
+
+        functions = {
+            "convert": lambda x: (x > 0).astype(jnp.float32) + jnp.arange(x.shape[1]),
+            "scan": lambda x: jax.lax.scan(lambda c, v: (c + v, c * v), jnp.zeros(x.shape[1]), x)[1],
+            "cumsum": lambda x: jnp.cumsum(x, 0),
+            "top_k": lambda x: jax.lax.top_k(x, x.shape[1] - 1)[0],
+            "one_hot": lambda x: jax.nn.one_hot(jnp.argmax(x, 1), x.shape[1]),
+            "cholesky": lambda x: jnp.linalg.cholesky(positive(x)),
+            "no cholesky": lambda x: jnp.linalg.cholesky(-positive(x)),
+            "lu": lambda x: jax.scipy.linalg.lu(x)[2],
+            "solve": lambda x: jnp.linalg.solve(positive(x), x),
+            "qr": lambda x: jnp.linalg.qr(x)[1],
+            "eigh": lambda x: jnp.linalg.eigh(positive(x))[0],
+            "svd": lambda x: (lambda u, s, v: (u * s) @ v)(*jnp.linalg.svd(x, full_matrices=False)),
+            "svdvals": lambda x: jnp.linalg.svd(x, compute_uv=False),
+        }
+        x = np.random.RandomState(0).randn(5, 5).astype(np.float32)
+        n, = jax.export.symbolic_shape("n")
+        cpu = jax.devices("cpu")[0]
+        for name, function in functions.items():
+            with self.subTest(name), jax.default_device(cpu):
+                theirs = np.asarray(jax.jit(function)(x))
+                for shape, given in (((n, n), {"shapes": {"0": x.shape}}), (x.shape, {})):
+                    exported = jax.export.export(jax.jit(function), platforms=["cpu"])(
+                        jax.ShapeDtypeStruct(shape, x.dtype))
+                    ours = np.asarray(krafla.load(exported.mlir_module_serialized, "cpu", **given)(x))
+                    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+
     def test_decompositions_of_batches(self):
         # By krafla's kernels and, beyond 256, by NumPy; what is not finite stays in its matrix.
         random = np.random.RandomState(0)

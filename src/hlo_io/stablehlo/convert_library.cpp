@@ -64,12 +64,16 @@ enum class Reading {
   kNothing,         // an order of operations, which is the runtime's choice
   kTopK,            // ApproxTopK
   kRaggedAllToAll,  // an operation of HLO
+  kLapack,          // ConvertLapack
 };
 
 Reading ReadingOf(CustomCallTarget target, const Op& op) {
   switch (target) {
     case CustomCallTarget::kApproxTopK: return Reading::kTopK;
     case CustomCallTarget::kRaggedAllToAll: return Reading::kRaggedAllToAll;
+#define KRAFLA_LAPACK_FACTOR(Enum, name) case CustomCallTarget::Enum:
+#include "ir/custom_call_targets.def"
+      return Reading::kLapack;
     case CustomCallTarget::kControlDependency: return op.results.empty() ? Reading::kNothing : Reading::kCall;
     case CustomCallTarget::kSharding:
     case CustomCallTarget::kFullToShardShape:
@@ -104,6 +108,7 @@ Result<> CustomCall(Converter& c, const Op& op, Body& body) {
   if (reading == Reading::kNothing) return {};
   if (reading == Reading::kTopK) return ApproxTopK(c, op, body);
   if (reading == Reading::kRaggedAllToAll) return RaggedAllToAll(c, op, body);
+  if (reading == Reading::kLapack) return ConvertLapack(c, op, body, a.target);
   KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
   if (reading == Reading::kOperand && operands.size() == 1 && op.results.size() == 1 &&
       c.module().num_partitions == 1) {

@@ -149,6 +149,8 @@ Result<bool> ConvertDynamic(Converter& c, const Op& op, Body& body);
 Result<bool> ConvertCollective(Converter& c, const Op& op, Body& body);
 Result<bool> ConvertRooted(Converter& c, const Op& op, Body& body);  // of ConvertCollective
 Result<bool> ConvertLibrary(Converter& c, const Op& op, Body& body);
+// A factorisation of JAX's for the CPU (convert_lapack.cpp).
+Result<> ConvertLapack(Converter& c, const Op& op, Body& body, std::string_view target);
 // A custom call with sizes among its operands: those of StableHLO's dynamic operations that have no name of their own.
 Result<bool> ConvertDynamicCall(Converter& c, const Op& op, Body& body);
 Result<bool> ConvertChlo(Converter& c, const Op& op, Body& body);
