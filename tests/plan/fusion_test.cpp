@@ -296,6 +296,67 @@ TEST(FusionTest, WhatOverwritesABufferRunsAfterItsReaders) {
             "loop a; loop n; update w");
 }
 
+// What replaces a part of an array is computed where it is put in, if of that array it reads just what it replaces.
+TEST(FusionTest, AnUpdateComputesWhatItReplaces) {
+  const auto groups = [](std::string_view read, std::string_view start) {
+    return GroupsOf(Format(R"(  a = f32[64,8] parameter(0)
+  x = f32[16,8] parameter(1)
+  at = s32[] parameter(2)
+  zero = s32[] constant(0)
+  four = s32[] constant(4)
+  far = s32[] constant(99)
+  s = f32[16,8] {}
+  u = f32[16,8] add(s, x)
+  ROOT w = f32[64,8] dynamic-update-slice(a, u, {}, zero)
+)",
+                           read, start));
+  };
+  const std::string_view at_four = "slice(a), slice={[4:20], [0:8]}";
+  EXPECT_EQ(groups(at_four, "four"), "update w");
+  EXPECT_EQ(groups(at_four, "zero"), "loop u; update w");
+  EXPECT_EQ(groups(at_four, "at"), "loop u; update w");
+  EXPECT_EQ(groups("slice(a), slice={[48:64], [0:8]}", "far"), "update w");
+  EXPECT_EQ(groups("slice(a), slice={[4:36:2], [0:8]}", "four"), "loop u; update w");
+  EXPECT_EQ(groups("dynamic-slice(a, at, zero), dynamic_slice_sizes={16,8}", "at"), "update w");
+  EXPECT_EQ(groups("dynamic-slice(a, four, zero), dynamic_slice_sizes={16,8}", "four"), "update w");
+  EXPECT_EQ(groups("dynamic-slice(a, at, zero), dynamic_slice_sizes={16,8}", "four"), "loop u; update w");
+}
+
+TEST(FusionTest, AnUpdateReadsOneElementTwice) {
+  // The same slice in its place and reversed.
+  EXPECT_EQ(GroupsOf(R"(  a = f32[64] parameter(0)
+  z = s32[] constant(0)
+  s = f32[16] slice(a), slice={[0:16]}
+  rev = f32[16] reverse(s), dimensions={0}
+  u = f32[16] add(s, rev)
+  ROOT w = f32[64] dynamic-update-slice(a, u, z)
+)"),
+            "loop u; update w");
+}
+
+// Of two updates that each read what the other one overwrites, one is computed before both.
+TEST(FusionTest, UpdatesThatReadEachOthersArrays) {
+  const auto groups = [](std::string_view more, std::string_view b) {
+    return GroupsOf(Format(R"(  s = (f32[64], f32[64]) parameter(0)
+  a = f32[64] get-tuple-element(s), index=0
+  b = f32[64] get-tuple-element(s), index=1
+  z = s32[] constant(0)
+  p = f32[16] slice(a), slice={{[0:16]}}
+  q = f32[16] slice(b), slice={{[0:16]}}
+  u = f32[16] add(p, q)
+  a2 = f32[64] dynamic-update-slice(a, u, z)
+{}  ROOT r = (f32[64], f32[64]) tuple(a2, {})
+)",
+                           more, b));
+  };
+  EXPECT_EQ(groups("  v = f32[16] subtract(p, q)\n  b2 = f32[64] dynamic-update-slice(b, v, z)\n", "b2"),
+            "loop v; update a2; update b2");
+  // The next state is computed anew.
+  EXPECT_EQ(groups("  b2 = f32[64] subtract(b, a)\n", "b2"), "loop u; loop b2; update a2");
+  EXPECT_EQ(groups("  b2 = f32[64] negate(b)\n", "b2"), "update a2; loop b2");
+  EXPECT_EQ(groups("", "b"), "update a2");
+}
+
 TEST(FusionTest, WhatNoFamilyTakesIsTheHosts) {
   EXPECT_EQ(GroupsOf(R"(  x = f32[8] parameter(0)
   ROOT y = f32[8] custom-call(x), custom_call_target="somewhere"

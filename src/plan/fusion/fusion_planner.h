@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How PlanFusion works, with a file for each step: classify.cpp, keep.cpp, groups.cpp, merge.cpp and order.cpp.
+// How PlanFusion works, with a file for each step: classify.cpp, keep.cpp (with updates.cpp), groups.cpp, merge.cpp and
+// order.cpp.
 #pragma once
 
 #include <algorithm>
@@ -160,10 +161,21 @@ class FusionPlanner {
   // Whether a concatenate is read by nothing but dots that compute it.
   bool IsPartOfOperand(const Instruction& i, const Uses& mine) const;
 
-  // Whether the update of a dynamic-update-slice is computed from elements of the updated array other than those that
-  // it replaces. If the update then has a kernel of its own, the array can be updated in place. A search that goes too
-  // far (FusionLimits::update_search) answers yes.
-  bool ReadsWhatItUpdates(const Instruction& update) const;
+  // What a kernel of the instruction reads at the most: of a dynamic-update-slice one that computes what it puts in.
+  struct ArrayReads {
+    // Heroes, parameters and everything on the way to them.
+    std::unordered_set<ValueRef, ValueRefHash> arrays;
+    bool is_own = false;        // of an update: its own array is among them,
+    bool is_elsewhere = false;  // and elements of it other than those that it replaces, or the search went too far
+  };
+  // A search that goes beyond FusionLimits::update_search is ended.
+  const ArrayReads& ReadsOf(const Instruction& of);
+  // Finds first_overwriting_.
+  void FindFirstOverwriting();
+  // Whether a dynamic-update-slice computes what it puts into its array while it does so, and can do so in place. It
+  // cannot if it reads other elements of that array, or arrays that others overwrite which must come before it. What
+  // it puts in has a kernel of its own then.
+  bool ComputesWhatItPutsIn(const Instruction& update);
 
   void HeroUses(const Instruction& i, std::vector<Uses>& uses);
 
@@ -220,6 +232,16 @@ class FusionPlanner {
 
   bool SharesInput(std::size_t a, std::size_t b) const;
 
+  // In the body of a loop: calls visit(state, made) for each array of the state and the value of the next turn.
+  void ForEachNextState(auto visit) const {
+    const auto& parameters = computation_.parameters();
+    if (parameters.size() != 1 || !parameters[0]->shape().IsTuple() ||
+        parameters[0]->shape() != computation_.root()->shape())
+      return;
+    for (int leaf = 0; leaf < static_cast<int>(parameters[0]->shape().leaf_count()); ++leaf)
+      visit(ValueRef{parameters[0], leaf}, ResolveValue({computation_.root(), leaf}, true));
+  }
+
   // Which groups may write their results in the place of a value, and which other readers of that value should run
   // before them.
   struct Overwrites {
@@ -259,6 +281,9 @@ class FusionPlanner {
   std::unordered_map<KernelId, KernelSize, KernelIdHash> size_of_;
   // Of what dots read, which may be behind views: the dots.
   std::unordered_map<const Instruction*, std::vector<const Instruction*>> dots_of_;
+  std::unordered_map<const Instruction*, ArrayReads> reads_of_;
+  // Of values in whose place others are written: the first instruction that makes one of these.
+  std::unordered_map<ValueRef, const Instruction*, ValueRefHash> first_overwriting_;
   std::unordered_map<std::size_t, Uses> asked_;  // for kept instructions that could have been inlined
   std::optional<GroupGraph> graph_;
 };

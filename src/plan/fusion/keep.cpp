@@ -33,6 +33,7 @@ void FusionPlanner::AddContext(Uses& uses, const Context& c) {
 
 void FusionPlanner::DecideKept() {
   std::vector<Uses> uses(class_.size());
+  FindFirstOverwriting();
   const auto& all = computation_.instructions();
   Keep(uses, computation_.root(), nullptr);
   for (auto it = all.rbegin(); it != all.rend(); ++it) {
@@ -381,28 +382,6 @@ bool FusionPlanner::ComputedByDot(const Instruction& operand) const {
   return moves_only ? bytes <= stored : cost <= limits_.operand_cost && bytes <= 0.75 * stored;
 }
 
-bool FusionPlanner::ReadsWhatItUpdates(const Instruction& update) const {
-  const ValueRef array = ResolveValue({update.operand(0), 0}, true);
-  std::vector<const Instruction*> stack = {update.operand(1)};
-  std::unordered_set<const Instruction*> seen;
-  while (!stack.empty()) {
-    const Instruction* i = stack.back();
-    stack.pop_back();
-    if (!seen.insert(i).second) continue;
-    CountWork(1);
-    if (seen.size() > limits_.update_search) return true;
-    if (ResolveValue({i, 0}, true) == array) return true;
-    if (class_[Index(i)] == Class::kHero || IsOneOf(i->opcode(), {Opcode::kParameter, Opcode::kGetTupleElement}))
-      continue;
-    if (i->opcode() == Opcode::kDynamicSlice && ResolveValue({i->operand(0), 0}, true) == array &&
-        i->attr<DynamicSliceAttributes>().slice_sizes == update.operand(1)->shape().dims() &&
-        std::ranges::equal(i->operands().subspan(1), update.operands().subspan(2)))
-      continue;
-    for (const Instruction* o : i->operands()) stack.push_back(o);
-  }
-  return false;
-}
-
 void FusionPlanner::HeroUses(const Instruction& i, std::vector<Uses>& uses) {
   Kind kind = hero_kind_[Index(&i)];
   auto context = [&](const Instruction* o, MapId map, double evals) {
@@ -438,8 +417,9 @@ void FusionPlanner::HeroUses(const Instruction& i, std::vector<Uses>& uses) {
   }
   if (kind == Kind::kDynamicUpdate) {
     Keep(uses, i.operand(0), &i);
-    if (ReadsWhatItUpdates(i)) Keep(uses, i.operand(1), &i);
-    else context(i.operand(1), MapId::Input(), static_cast<double>(i.operand(1)->shape().element_count()));
+    if (ComputesWhatItPutsIn(i))
+      context(i.operand(1), MapId::Input(), static_cast<double>(i.operand(1)->shape().element_count()));
+    else Keep(uses, i.operand(1), &i);
     for (std::size_t n = 2; n < i.operand_count(); ++n) context(i.operand(n), MapId::Own(), 1);
     return;
   }

@@ -22,21 +22,14 @@ FusionPlanner::Overwrites FusionPlanner::FindOverwrites() const {
     if (const Instruction* update = groups_[g].update())
       writes(static_cast<int>(g), ResolveValue({update->operand(0), 0}, true));
   }
-  // In the body of a loop: the values that become the state of the next turn.
-  const auto& parameters = computation_.parameters();
-  if (parameters.size() == 1 && parameters[0]->shape().IsTuple() &&
-      parameters[0]->shape() == computation_.root()->shape()) {
-    for (int64_t leaf = 0; leaf < parameters[0]->shape().leaf_count(); ++leaf) {
-      const ValueRef made = ResolveValue({computation_.root(), static_cast<int>(leaf)}, true);
-      const int g = GroupOf(made.instruction);
-      const ValueRef state{parameters[0], static_cast<int>(leaf)};
-      if (g < 0) continue;
-      // A collective of the state cannot write in its place, so that it need not wait for others that read it.
-      if (GoesOn(static_cast<std::size_t>(g)) && std::ranges::contains(values_[static_cast<std::size_t>(g)], state))
-        continue;
-      writes(g, state);
-    }
-  }
+  ForEachNextState([&](const ValueRef& state, const ValueRef& made) {
+    const int g = GroupOf(made.instruction);
+    if (g < 0) return;
+    // A collective of the state cannot write in its place, so that it need not wait for others that read it.
+    if (GoesOn(static_cast<std::size_t>(g)) && std::ranges::contains(values_[static_cast<std::size_t>(g)], state))
+      return;
+    writes(g, state);
+  });
   if (out.values.empty()) return out;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     if (groups_[g].heroes.empty() && groups_[g].roots.empty()) continue;
