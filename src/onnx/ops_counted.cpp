@@ -128,46 +128,204 @@ Boxes BoxesOf(XlaOp boxes, bool by_centre) {
 }
 XlaOp AreaOf(const Boxes& b) { return Mul(Sub(b.y1, b.y0), Sub(b.x1, b.x0)); }
 
-// One turn of the loop over the state (turn, scores [N, C, B], picked s32[N, C, K], boxes, threshold): the best box of
-// each class is picked, and those that overlap it leave by a score of -inf, as what was never to be picked has.
-Outputs PickBest(const Outputs& state, const Ints& dims) {
-  const Ints each = {dims[0], dims[1]};
-  XlaBuilder* b = state[0].builder();
-  const XlaOp scores = state[1];
-  const XlaOp best = ReduceBy(Fold::kMax, scores, Ints{2}, false);
-  const XlaOp index = Iota(b, MakeShape(S32, dims), 2);
-  const XlaOp is_best = Eq(scores, BroadcastInDim(best, dims, {0, 1}));
-  const XlaOp none = BroadcastTo(Number(b, S32, static_cast<double>(dims[2])), dims);
-  const XlaOp at = Min(ReduceBy(Fold::kMin, Select(is_best, index, none), Ints{2}, false),
-                       Number(b, S32, static_cast<double>(dims[2] - 1)));
-  const XlaOp is_there = Gt(best, Like(best, -INFINITY));
-  const Boxes all = {state[3], state[4], state[5], state[6]};
-  const Ints points = {dims[0], dims[1], 1};
-  const XlaOp place = ConcatInDim(b, {Reshape(Iota(b, MakeShape(S32, each), 0), points), Reshape(at, points)}, 2);
-  auto own = [&](XlaOp x) { return TakePoints(x, place); };
-  const Boxes one = {own(all.y0), own(all.x0), own(all.y1), own(all.x1)};
-  auto wide = [&](XlaOp x) { return BroadcastInDim(x, dims, {0, 2}); };
-  auto spread = [&](XlaOp x) { return BroadcastInDim(x, dims, {0, 1}); };
-  const XlaOp h = Sub(Min(wide(all.y1), spread(one.y1)), Max(wide(all.y0), spread(one.y0))),
-              w = Sub(Min(wide(all.x1), spread(one.x1)), Max(wide(all.x0), spread(one.x0)));
+// For each of a [N, C, I] and each of b [N, C, J] whether they overlap by more: pred[N, C, I, J].
+XlaOp Overlaps(const Boxes& a, const Boxes& b, XlaOp by_more) {
+  const Ints i = DimsOf(a.y0), j = DimsOf(b.y0), dims = {i[0], i[1], i[2], j[2]};
+  const auto down = [&](XlaOp x) { return BroadcastInDim(x, dims, {0, 1, 2}); };
+  const auto along = [&](XlaOp x) { return BroadcastInDim(x, dims, {0, 1, 3}); };
+  const XlaOp h = Sub(Min(down(a.y1), along(b.y1)), Max(down(a.y0), along(b.y0))),
+              w = Sub(Min(down(a.x1), along(b.x1)), Max(down(a.x0), along(b.x0)));
   const XlaOp common = Mul(h, w);
-  const XlaOp both = Sub(Add(wide(AreaOf(all)), spread(AreaOf(one))), common);
+  const XlaOp both = Sub(Add(down(AreaOf(a)), along(AreaOf(b))), common);
   const XlaOp zero = Like(h, 0);
-  const XlaOp overlaps =
-      And(And(And(Gt(h, zero), Gt(w, zero)), Gt(both, zero)), Gt(Div(common, both), BroadcastTo(state[7], dims)));
-  const XlaOp leaves = Or(overlaps, Eq(index, spread(at)));
+  return And(And(And(Gt(h, zero), Gt(w, zero)), Gt(both, zero)), Gt(Div(common, both), BroadcastTo(by_more, dims)));
+}
+
+// Boxes are taken in the order of their scores, so many at a time: as many as a u32 has bits.
+constexpr int64_t kBlock = 32;
+// With so many picked boxes of a class those of a block are compared at a time.
+constexpr int64_t kPickedBlock = 256;
+
+struct Sizes {
+  int64_t images, classes, boxes, most;
+  Ints Of(int64_t last) const { return {images, classes, last}; }
+};
+
+XlaOp IsAny(XlaOp flags, std::span<const int64_t> axes) {
+  const XlaOp most = ReduceBy(Fold::kMax, Convert(flags, S32), axes, false);
+  return Gt(most, Like(most, 0));
+}
+XlaOp WideAt(XlaOp x, int64_t last, const Sizes& n) { return BroadcastInDim(x, n.Of(last), {0, 1}); }
+XlaOp SliceOfLast(XlaOp x, XlaOp start, int64_t size, const Sizes& n) {
+  const XlaOp first = Zero(x.builder(), S32);
+  return DynamicSlice(x, {first, first, start}, n.Of(size));
+}
+// A number for each element of a block.
+XlaOp InBlock(XlaBuilder* b, ElementType type, const Sizes& n) { return Iota(b, MakeShape(type, n.Of(kBlock)), 2); }
+
+// The boxes of each image with the numbers at [N, C, I].
+Boxes BoxesAt(const Boxes& all, XlaOp at) {
+  Ints points = DimsOf(at);
+  points.push_back(1);
+  const XlaOp image = Iota(at.builder(), MakeShape(S32, DimsOf(at)), 0);
+  const XlaOp places = ConcatInDim(at.builder(), {Reshape(image, points), Reshape(at, points)}, 3);
+  return {TakePoints(all.y0, places), TakePoints(all.x0, places), TakePoints(all.y1, places),
+          TakePoints(all.x1, places)};
+}
+
+// Which of a block's boxes overlap one of those that were picked before: pred[N, C, kBlock].
+XlaOp OverlapsPicked(const Boxes& block, const Boxes& all, XlaOp picked, XlaOp count, XlaOp by_more, const Sizes& n) {
+  const auto with = [&](const Boxes& own, const Boxes& of_images, XlaOp some, XlaOp more) {
+    const XlaOp is_there = Ge(some, Like(some, 0));
+    const Boxes others = BoxesAt(of_images, Max(some, Like(some, 0)));
+    const Ints dims = {n.images, n.classes, kBlock, DimsOf(some)[2]};
+    return IsAny(And(Overlaps(own, others, more), BroadcastInDim(is_there, dims, {0, 1, 3})), Ints{3});
+  };
+  const int64_t most = DimsOf(picked)[2];
+  if (most <= kPickedBlock) return with(block, all, picked, by_more);
+  XlaBuilder* b = picked.builder();
+  const XlaOp largest = ReduceBy(Fold::kMax, count, Ints{0, 1}, false);
+  const Outputs init = {Zero(b, S32),
+                        largest,
+                        picked,
+                        block.y0,
+                        block.x0,
+                        block.y1,
+                        block.x1,
+                        all.y0,
+                        all.x0,
+                        all.y1,
+                        all.x1,
+                        by_more,
+                        Filled(b, PRED, n.Of(kBlock), 0)};
+  const auto is_left = [](const Outputs& s) { return Lt(s[0], s[1]); };
+  return LoopOver(init, is_left, [&](const Outputs& s) {
+    Outputs out = s;
+    const XlaOp some = SliceOfLast(s[2], s[0], kPickedBlock, n);
+    out[0] = Add(s[0], Like(s[0], static_cast<double>(kPickedBlock)));
+    out[12] = Or(s[12], with({s[3], s[4], s[5], s[6]}, {s[7], s[8], s[9], s[10]}, some, s[11]));
+    return out;
+  })[12];
+}
+
+// Of a block's boxes, in the order of their scores, those that are picked, as bits of u32[N, C]: of `alive` all that
+// overlap no other of them before.
+XlaOp PickedOf(const Boxes& block, XlaOp alive, XlaOp by_more, const Sizes& n) {
+  XlaBuilder* b = alive.builder();
+  const Ints dims = {n.images, n.classes, kBlock, kBlock}, each = {n.images, n.classes};
+  const XlaOp later = Iota(b, MakeShape(U32, dims), 2), sooner = Iota(b, MakeShape(U32, dims), 3);
+  const XlaOp hides = And(Overlaps(block, block, by_more), Gt(later, sooner));
+  const XlaOp bit = ShiftLeft(BroadcastTo(Number(b, U32, 1), dims), later);
+  // For each the bits of those behind it that it overlaps.
+  const XlaOp hidden = ReduceBy(Fold::kSum, Select(hides, bit, BroadcastTo(Zero(b, U32), dims)), Ints{2}, false);
+  const XlaOp one = Number(b, U32, 1);
+  XlaOp bits = ReduceBy(Fold::kSum,
+                        Select(alive, ShiftLeft(BroadcastTo(one, n.Of(kBlock)), InBlock(b, U32, n)),
+                               BroadcastTo(Zero(b, U32), n.Of(kBlock))),
+                        Ints{2}, false);
+  for (int64_t i = 0; i < kBlock; ++i) {
+    const XlaOp is_picked = And(ShiftRightLogical(bits, Like(bits, static_cast<double>(i))), one);
+    const XlaOp own = Reshape(SliceInDim(hidden, i, i + 1, 1, 2), each);
+    bits = And(bits, Not(Mul(own, is_picked)));
+  }
+  return bits;
+}
+
+// State of the loop over blocks: (the block, whether there is more to do, scores and numbers of boxes in order
+// [N, C, S], count s32[N, C], picked s32[N, C, K], boxes, overlap).
+Outputs PickOfBlock(const Outputs& state, const Sizes& n) {
+  XlaBuilder* b = state[0].builder();
+  const XlaOp start = Mul(state[0], Number(b, S32, static_cast<double>(kBlock)));
+  const XlaOp scores = SliceOfLast(state[2], start, kBlock, n), at = SliceOfLast(state[3], start, kBlock, n);
+  const XlaOp count = state[4], picked = state[5], by_more = state[10];
+  const Boxes all = {state[6], state[7], state[8], state[9]}, block = BoxesAt(all, at);
+  const XlaOp overlaps = OverlapsPicked(block, all, picked, count, by_more, n);
+  const XlaOp alive = And(Gt(scores, Like(scores, -INFINITY)), Not(overlaps));
+  const XlaOp bits = PickedOf(block, alive, by_more, n);
+  // Each goes behind those before it, or nowhere.
+  const XlaOp own = ShiftLeft(BroadcastTo(Number(b, U32, 1), n.Of(kBlock)), InBlock(b, U32, n));
+  const XlaOp wide = WideAt(bits, kBlock, n);
+  const XlaOp before = PopulationCount(And(wide, Sub(own, Like(own, 1))));
+  const XlaOp is_picked = Ne(And(wide, own), Like(own, 0));
+  const XlaOp nowhere = BroadcastTo(Number(b, S32, static_cast<double>(DimsOf(picked)[2])), n.Of(kBlock));
+  const XlaOp place = Select(is_picked, Add(Convert(before, S32), WideAt(count, kBlock, n)), nowhere);
+  Ints points = n.Of(kBlock);
+  points.push_back(1);
+  const auto point = [&](XlaOp x) { return Reshape(x, points); };
+  const XlaOp image = Iota(b, MakeShape(S32, n.Of(kBlock)), 0), of_class = Iota(b, MakeShape(S32, n.Of(kBlock)), 1);
+  ScatterDimensionNumbers numbers;
+  for (int64_t d = 0; d < 3; ++d) {
+    numbers.inserted_window_dims.push_back(d);
+    numbers.scatter_dims_to_operand_dims.push_back(d);
+  }
+  numbers.index_vector_dim = 3;
   Outputs out = state;
-  out[0] = Add(state[0], Number(b, S32, 1));
-  out[1] = Select(leaves, BroadcastTo(Like(scores, -INFINITY), dims), scores);
-  const XlaOp start = Zero(b, S32);
-  const XlaOp picked = Select(is_there, at, BroadcastTo(Number(b, S32, -1), each));
-  out[2] = DynamicUpdateSlice(state[2], Reshape(picked, points), {start, start, state[0]});
+  out[5] = Scatter(picked, ConcatInDim(b, {point(image), point(of_class), point(place)}, 3), at, Combiner("none", S32),
+                   numbers);
+  const XlaOp most = Number(b, S32, static_cast<double>(n.most));
+  out[4] = Min(Add(count, Convert(PopulationCount(bits), S32)), most);
+  out[0] = Add(state[0], Like(state[0], 1));
+  const int64_t size = DimsOf(state[2])[2];
+  const XlaOp next = Add(start, Number(b, S32, static_cast<double>(kBlock)));
+  const XlaOp best = Reshape(SliceOfLast(state[2], next, 1, n), {n.images, n.classes});
+  const XlaOp is_class_left = And(Gt(best, Like(best, -INFINITY)), Lt(out[4], most));
+  const XlaOp is_block_left = Lt(out[0], Number(b, S32, static_cast<double>(size / kBlock)));
+  out[1] = And(IsAny(is_class_left, Ints{0, 1}), is_block_left);
+  return out;
+}
+
+// How many of the best boxes are put into order at a time: rarely more are looked at.
+int64_t SortedAtATime(const Sizes& n) {
+  const int64_t some = (2 * n.most + kBlock - 1) / kBlock * kBlock;
+  // A sort that is asked for the first of many only is much faster than a whole one.
+  return some < n.boxes / 4 ? some : n.boxes;
+}
+
+// State of the loop over parts of the boxes, the best ones first: (whether there is more to do, score and number of the
+// last box of each class that was looked at, count, picked, scores [N, C, B], boxes, overlap, least score).
+Outputs PickOfBest(const Outputs& state, const Sizes& n) {
+  XlaBuilder* b = state[0].builder();
+  const XlaOp all_scores = state[5];
+  const Ints dims = n.Of(n.boxes);
+  const XlaOp number = Iota(b, MakeShape(S32, dims), 2), last_score = WideAt(state[1], n.boxes, n);
+  const XlaOp is_next =
+      Or(Lt(all_scores, last_score), And(Eq(all_scores, last_score), Gt(number, WideAt(state[2], n.boxes, n))));
+  const XlaOp is_asked = And(is_next, Gt(all_scores, BroadcastTo(state[11], dims)));
+  const XlaOp none = BroadcastTo(Like(all_scores, -INFINITY), dims);
+  XlaBuilder order("order");
+  const XlaOp x = Parameter(&order, 0, Shape::MakeScalar(F32), "x"),
+              y = Parameter(&order, 1, Shape::MakeScalar(F32), "y");
+  Parameter(&order, 2, Shape::MakeScalar(S32), "i");
+  Parameter(&order, 3, Shape::MakeScalar(S32), "j");
+  // Stable: of equal scores the first box comes first.
+  const XlaOp sorted = Sort({Select(is_asked, all_scores, none), number}, Need(order.Build(Gt(x, y))), 2, true);
+  const int64_t some = SortedAtATime(n), padding = (some + kBlock - 1) / kBlock * kBlock - some;
+  const auto first = [&](int64_t i, double fill) {
+    const XlaOp best = SliceInDim(GetTupleElement(sorted, i), 0, some, 1, 2);
+    const std::pair<int64_t, int64_t> widths[] = {{0, 0}, {0, 0}, {0, padding}};
+    return PadWith(best, Like(best, fill), widths);
+  };
+  const XlaOp scores = first(0, -INFINITY), at = first(1, 0);
+  const XlaOp go = Not(Zero(b, PRED));
+  const Outputs init = {Zero(b, S32), go,       scores,   at,       state[3], state[4],
+                        state[6],     state[7], state[8], state[9], state[10]};
+  const Outputs picked =
+      LoopOver(init, [](const Outputs& s) { return s[1]; }, [&](const Outputs& s) { return PickOfBlock(s, n); });
+  Outputs out = state;
+  const auto last = [&](XlaOp of) { return Reshape(SliceInDim(of, some - 1, some, 1, 2), {n.images, n.classes}); };
+  out[1] = last(scores);
+  out[2] = last(at);
+  out[3] = picked[4];
+  out[4] = picked[5];
+  out[0] = IsAny(And(Gt(out[1], Like(out[1], -INFINITY)), Lt(out[3], Like(out[3], static_cast<double>(n.most)))),
+                 Ints{0, 1});
   return out;
 }
 
 }  // namespace
 
-// The greedy choice, for all images and classes at once: as many turns as the class with the most boxes takes.
+// The greedy choice, for all images and classes at once: boxes are looked at in the order of their scores. Those of a
+// block are compared with all that were picked before and with each other.
 Outputs OnNonMaxSuppression(Call& c) {
   XlaOp scores = Convert(c.In(1), F32);
   const XlaOp boxes = WholeOf(Convert(c.In(0), F32));
@@ -178,22 +336,33 @@ Outputs OnNonMaxSuppression(Call& c) {
   const int64_t k = std::clamp<int64_t>(most.empty() ? 0 : most[0], 0, dims[2]);
   if (k == 0 || Volume(dims) == 0) return {ConstantLiteral(c.b, LiteralUtil::CreateFromArray<int64_t>({}, {0, 3}))};
   const XlaOp overlap = c.Has(3) ? Convert(Reshape(c.In(3), {}), F32) : Zero(c.b, F32);
-  const XlaOp none = BroadcastTo(Like(scores, -INFINITY), dims);
-  // What lies behind a run-time size is never picked.
+  // What lies behind a run-time size is never picked, as a NaN and -inf are not.
   for (int64_t d = 0; d < 3; ++d) scores = FilledBehind(scores, d, Like(scores, -INFINITY));
-  if (c.Has(4)) scores = Select(Gt(scores, BroadcastTo(Convert(Reshape(c.In(4), {}), F32), dims)), scores, none);
-  else scores = Select(Ne(scores, scores), none, scores);
+  const XlaOp least = c.Has(4) ? Convert(Reshape(c.In(4), {}), F32) : Number(c.b, F32, -INFINITY);
   const Boxes all = BoxesOf(boxes, c.Int("center_point_box", 0) != 0);
-  const Outputs init = {Zero(c.b, S32), scores, Filled(c.b, S32, Ints{dims[0], dims[1], k}, -1), all.y0, all.x0, all.y1,
-                        all.x1,         overlap};
-  const auto is_left = [&](const Outputs& state) {
-    const XlaOp best = ReduceBy(Fold::kMax, state[1], Ints{0, 1, 2}, false);
-    return And(Lt(state[0], Like(state[0], static_cast<double>(k))), Gt(best, Like(best, -INFINITY)));
-  };
-  const Outputs last = LoopOver(init, is_left, [&](const Outputs& state) { return PickBest(state, dims); });
+  const Sizes n = {dims[0], dims[1], dims[2], k};
+  const Ints each = {dims[0], dims[1]};
+  const int64_t room = k <= kPickedBlock ? k : (k + kPickedBlock - 1) / kPickedBlock * kPickedBlock;
+  const Outputs init = {Not(Zero(c.b, PRED)),
+                        Filled(c.b, F32, each, INFINITY),
+                        Filled(c.b, S32, each, -1),
+                        Filled(c.b, S32, each, 0),
+                        Filled(c.b, S32, n.Of(room), -1),
+                        scores,
+                        all.y0,
+                        all.x0,
+                        all.y1,
+                        all.x1,
+                        overlap,
+                        least};
+  const bool is_one_part = SortedAtATime(n) == n.boxes;
+  const Outputs last =
+      is_one_part
+          ? PickOfBest(init, n)
+          : LoopOver(init, [](const Outputs& s) { return s[0]; }, [&](const Outputs& s) { return PickOfBest(s, n); });
   // Rows (image, class, box) of what was picked, in that order.
   const int64_t rows = Volume(Ints{dims[0], dims[1], k});
-  const XlaOp picked = Reshape(last[2], {rows});
+  const XlaOp picked = Reshape(SliceInDim(last[4], 0, k, 1, 2), {rows});
   const Places places = PlacesOf(Ge(picked, Like(picked, 0)));
   const XlaOp class_of = Div(places.at, Like(places.at, static_cast<double>(k)));
   const XlaOp classes = Like(class_of, static_cast<double>(dims[1]));

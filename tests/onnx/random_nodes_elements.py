@@ -240,11 +240,11 @@ def Counted(rng):
         length = int(np.prod(x)) if flat else x[axis]
         return Node(op, [floats(rng, *x), rng.random(int(rng.integers(1, length + 1))) > 0.4], {} if flat else {"axis": axis}, 11)
     images, classes, boxes = sizes(rng, 3, 1, 5)
-    boxes *= 4
+    boxes *= pick(rng, 4, 90)  # blocks of 32 are looked at together, and parts of them sorted
     corner, size = rng.random((images, boxes, 2)), rng.random((images, boxes, 2)) * 0.6
     by_centre = flip(rng)
     box = np.concatenate([corner, size if by_centre else corner + size * pick(rng, 1, -1)], 2).astype(np.float32)
     scores = np.round(rng.random((images, classes, boxes)), pick(rng, 1, 6)).astype(np.float32)  # equal ones too
-    inputs = [box, scores, vector(int(rng.integers(1, boxes + 3))), np.float32([rng.random() * 0.6])]
+    inputs = [box, scores, vector(int(rng.integers(1, pick(rng, 20, boxes) + 3))), np.float32([rng.random() * 0.6])]
     return Node(op, inputs + ([np.float32([rng.random() * 0.7])] if flip(rng) else []), {"center_point_box": int(by_centre)}, 11,
                 weights=frozenset({2, 3, 4}))
