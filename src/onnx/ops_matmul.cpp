@@ -200,14 +200,14 @@ Outputs OnEinsum(Call& c) {
   if (order.size() != all.letters.size()) Reject("The equation '{}' names a dimension of the result twice.", equation);
   return {TransposeTo(all.x, order)};
 }
-Outputs OnDet(Call& c) {
-  XlaOp x = c.In(0);
-  const Ints dims = DimsOf(x);
-  if (dims.size() < 2 || dims[dims.size() - 1] != dims[dims.size() - 2]) Reject("Det takes square matrices.");
-  const int64_t n = dims.back(), batch = Volume(std::span(dims).first(dims.size() - 2));
-  if (n > 16) Refuse("The determinant of more than 16 rows.");
-  x = Reshape(x, {batch, n, n});
-  XlaOp det = Filled(c.b, TypeOf(x), Ints{batch}, 1);
+namespace {
+
+// By Gauss, of matrices that are so small that all of them are eliminated side by side: [batch, n, n] to [batch].
+constexpr int64_t kMostEliminated = 4;
+XlaOp DeterminantOfFew(XlaOp x) {
+  XlaBuilder* b = x.builder();
+  const int64_t batch = DimsOf(x)[0], n = DimsOf(x)[1];
+  XlaOp det = Filled(b, TypeOf(x), Ints{batch}, 1);
   // Gauss with a pivot of the column, the row with the largest element first.
   for (int64_t k = 0; k < n; ++k) {
     const int64_t m = n - k;
@@ -223,8 +223,8 @@ Outputs OnDet(Call& c) {
       top = Select(wide, other, top);
       det = Select(swap, Neg(det), det);
       pivot = Select(swap, value, pivot);
-      rows = r + 1 < m ? ConcatInDim(c.b, {SliceInDim(rows, 0, r, 1, 1), lower, SliceInDim(rows, r + 1, m, 1, 1)}, 1)
-                       : ConcatInDim(c.b, {SliceInDim(rows, 0, r, 1, 1), lower}, 1);
+      rows = r + 1 < m ? ConcatInDim(b, {SliceInDim(rows, 0, r, 1, 1), lower, SliceInDim(rows, r + 1, m, 1, 1)}, 1)
+                       : ConcatInDim(b, {SliceInDim(rows, 0, r, 1, 1), lower}, 1);
     }
     det = Mul(det, pivot);
     if (m == 1) break;
@@ -235,7 +235,39 @@ Outputs OnDet(Call& c) {
         Sub(below, Mul(BroadcastTo(factor, Ints{batch, m - 1, m}), BroadcastInDim(top, {batch, m - 1, m}, {0, 2})));
     x = SliceInDim(less, 1, m, 1, 2);
   }
-  return {Reshape(det, Ints(dims.begin(), dims.end() - 2))};
+  return det;
+}
+
+// The product of the diagonal of a factorisation with pivots, whose sign each row that was exchanged changes.
+XlaOp DeterminantByFactors(XlaOp x) {
+  XlaBuilder* b = x.builder();
+  const Ints matrices = DimsOf(x), rows = {matrices[0], matrices[1]};
+  const Shape numbers = MakeShape(S32, rows), index = MakeShape(S32, matrices);
+  const XlaOp factors = CustomCall(b, "LuDecomposition", {x}, Shape::MakeTuple({ShapeOf(x), numbers, numbers}));
+  const XlaOp lu = GetTupleElement(factors, 0), exchanged = GetTupleElement(factors, 1);
+  const XlaOp is_diagonal = Eq(Iota(b, index, 1), Iota(b, index, 2));
+  const XlaOp zeros = Filled(b, TypeOf(x), matrices, 0);
+  const XlaOp diagonal = ReduceBy(Fold::kSum, Select(is_diagonal, lu, zeros), Ints{2}, false);
+  const XlaOp product = ReduceBy(Fold::kProduct, diagonal, Ints{1}, false);
+  const XlaOp exchanges = ReduceBy(Fold::kSum, Convert(Ne(exchanged, Iota(b, numbers, 1)), S32), Ints{1}, false);
+  const XlaOp is_odd = Ne(And(exchanges, Like(exchanges, 1)), Like(exchanges, 0));
+  return Select(is_odd, Neg(product), product);
+}
+
+}  // namespace
+
+Outputs OnDet(Call& c) {
+  const XlaOp x = c.In(0);
+  const Ints dims = DimsOf(x);
+  if (dims.size() < 2 || dims[dims.size() - 1] != dims[dims.size() - 2]) Reject("Det takes square matrices.");
+  const int64_t n = dims.back(), batch = Volume(std::span(dims).first(dims.size() - 2));
+  const Ints out(dims.begin(), dims.end() - 2);
+  const ElementType type = TypeOf(x);
+  if (n == 0 || batch == 0) return {Filled(c.b, type, out, 1)};
+  const XlaOp matrices = Reshape(x, {batch, n, n});
+  if (n <= kMostEliminated) return {Reshape(DeterminantOfFew(matrices), out)};
+  const XlaOp wide = Convert(matrices, IsSmallFloat(type) ? F32 : type);
+  return {Reshape(Convert(DeterminantByFactors(wide), type), out)};
 }
 
 }  // namespace krafla::onnx

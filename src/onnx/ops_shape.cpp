@@ -370,20 +370,49 @@ Outputs OnCenterCropPad(Call& c) {
   }
   return {PadWith(x, Zero(c.b, TypeOf(x)), padding)};
 }
+namespace {
+
+// Which step a sequence has at each: s64 of `places`, whose dimensions `batch` and `time` are the sequences and steps.
+XlaOp ReversedSteps(XlaOp lengths, const Shape& places, int64_t batch, int64_t time) {
+  const XlaOp length = AlongAxis(Convert(lengths, S64), places.dims(), batch);
+  const XlaOp step = Iota(lengths.builder(), places, time);
+  return Select(Lt(step, length), Sub(Sub(length, Like(length, 1)), step), step);
+}
+
+}  // namespace
+
 Outputs OnReverseSequence(Call& c) {
   const XlaOp x = c.In(0);
   const Shape shape = ShapeOf(x);
   const int64_t batch = Axis(c.Int("batch_axis", 1), shape.rank()), time = Axis(c.Int("time_axis", 0), shape.rank());
+  if (batch == time) Reject("The sequences and their steps are one dimension, {}.", batch);
   const Ints dims = DimsOf(shape);
-  const XlaOp length = AlongAxis(Convert(c.In(1), S64), dims, batch);
-  const XlaOp step = Iota(c.b, shape.WithElementType(S64), time);
-  const XlaOp from = Select(Lt(step, length), Sub(Sub(length, Like(length, 1)), step), step);
-  Outputs index;
-  Ints one = dims;
-  one.push_back(1);
-  for (int64_t d = 0; d < shape.rank(); ++d)
-    index.push_back(Reshape(d == time ? from : Iota(c.b, shape.WithElementType(S64), d), one));
-  return {TakePoints(x, ConcatInDim(c.b, index, shape.rank()))};
+  if (shape.IsDynamic()) {
+    const Shape places = shape.WithElementType(S64);
+    Outputs index;
+    Ints one = dims;
+    one.push_back(1);
+    for (int64_t d = 0; d < shape.rank(); ++d)
+      index.push_back(Reshape(d == time ? ReversedSteps(c.In(1), places, batch, time) : Iota(c.b, places, d), one));
+    return {TakePoints(x, ConcatInDim(c.b, index, shape.rank()))};
+  }
+  // Windows over all other dimensions are taken, one for each sequence and step.
+  const int64_t first = std::min(batch, time), second = std::max(batch, time);
+  const Ints extents = {shape.dim(first), shape.dim(second)}, point = {extents[0], extents[1], 1};
+  const Shape places = MakeShape(S64, extents);
+  const int64_t sequence_dim = batch == first ? 0 : 1;
+  const XlaOp from = ReversedSteps(c.In(1), places, sequence_dim, 1 - sequence_dim);
+  GatherDimensionNumbers numbers;
+  numbers.collapsed_slice_dims = {first, second};
+  numbers.start_index_map = {batch, time};
+  numbers.index_vector_dim = 2;
+  Ints sizes = dims;
+  for (int64_t d = 0; d < shape.rank(); ++d) {
+    if (d == first || d == second) sizes[static_cast<std::size_t>(d)] = 1;
+    else numbers.offset_dims.push_back(d);
+  }
+  const XlaOp index = ConcatInDim(c.b, {Reshape(Iota(c.b, places, sequence_dim), point), Reshape(from, point)}, 2);
+  return {Gather(x, index, numbers, sizes)};
 }
 
 }  // namespace krafla::onnx
