@@ -285,7 +285,8 @@ struct LoopNestTuning {
   bool one_subgroup = false;    // the workgroup is a subgroup, whatever there is to do; else it is as large as the work
   uint32_t least_lanes = 32;    // size of the workgroup, at the least
   uint32_t most_lanes = 256;    // size of the workgroup, at the most
-  double most_step_ns = 25000;  // nanoseconds of a step, above which a launch of its own costs less
+  double most_step_ns = 25000;  // nanoseconds of a step, above which a launch of its own costs less ...
+  double launch_ns = 0;         // ... unless the turn takes less than so many nanoseconds for each of its launches
   double step_ns = 1000;        // nanoseconds of a step with nothing to do
   int64_t points_at_once = 256;  // points of a step that take the time of one
   double point_ns = 200;         // nanoseconds of a point

@@ -258,6 +258,7 @@ void VisitFields(Self& x, Visitor&& v) {
   v("least_lanes", x.least_lanes, kLocalRange);
   v("most_lanes", x.most_lanes, kLocalRange);
   v("most_step_ns", x.most_step_ns, kTimeRange);
+  v("launch_ns", x.launch_ns, kTimeRange);
   v("step_ns", x.step_ns, FieldRange{1, 1e9});
   v("points_at_once", x.points_at_once, kPositiveRange);
   v("point_ns", x.point_ns, kTimeRange);

@@ -6,7 +6,7 @@
 
 #include "base/checked_math.h"
 #include "plan/slice_extent.h"
-#include "spirv_codegen/kernels/matrix.h"
+#include "spirv_codegen/kernels/nest_sums.h"
 #include "spirv_codegen/kernels/reduce.h"
 #include "spirv_codegen/kernels/while.h"
 #include "spirv_codegen/kernels/wide_sum.h"
@@ -36,13 +36,41 @@ struct Access {
   bool written = false;
 };
 
+// What one of several kernels that are a launch reads and writes of the bindings that all of them have.
+plan::KernelPlan WithOwnBindings(plan::KernelPlan part) {
+  for (plan::Binding& b : part.bindings) b.read = b.written = false;
+  const auto at = [&](int buffer) -> plan::Binding& { return part.bindings[static_cast<std::size_t>(buffer)]; };
+  plan::ForEachProgram(part.body, [&](const plan::ElementProgram& program) {
+    for (const plan::Node& n : program.nodes)
+      if (n.op == plan::NodeOp::kLoad) at(n.buffer).read = true;
+    for (const plan::Store& s : program.stores) at(s.buffer).written = true;
+  });
+  if (const auto* dot = std::get_if<plan::DotKernel>(&part.body)) {
+    if (!dot->computes_lhs()) at(dot->lhs_binding).read = true;
+    if (!dot->computes_rhs()) at(dot->rhs_binding).read = true;
+  }
+  return part;
+}
+
+// Calls visit(kernel) for each of the kernels that a launch is, one after the other.
+Result<> ForEachPart(const plan::KernelPlan& kernel, const std::function<Result<>(const plan::KernelPlan&)>& visit) {
+  const auto* horizontal = std::get_if<plan::HorizontalKernel>(&kernel.body);
+  if (horizontal == nullptr) return visit(kernel);
+  for (plan::KernelPlan& part : plan::PartsOfHorizontal(kernel, *horizontal))
+    KRAFLA_TRY(visit(WithOwnBindings(std::move(part))));
+  return {};
+}
+
 class LoopNest {
  public:
   LoopNest(const plan::ProgramPlan& plan, const DeviceProfile& profile, const Tuning& tuning)
       : plan_(plan), profile_(profile), device_tuning_(tuning), tuning_(tuning.loop_nest) {}
 
   Result<EmittedLoop> Emit(const plan::WhileStep& loop) {
-    KRAFLA_ASSIGN(const double turn_ns, LookAtTurn(loop));
+    KRAFLA_ASSIGN(const Cost turn, LookAtTurn(loop));
+    if (longest_step_ns_ > tuning_.most_step_ns && turn.ns > turn.launched_ns)
+      return Unimplemented("A step of the loop has too much to do for one workgroup.");
+    const double turn_ns = turn.ns;
     ChooseCopies();
     const uint32_t subgroup = FixedSubgroupSize(profile_);
     if (widest_ > 1) {
@@ -121,32 +149,42 @@ class LoopNest {
         if (i != j && plan::ShareBytes(plan_, slices_[i], slices_[j])) has_copies_[i] = false;
   }
 
-  // Looks at the steps of one turn and estimates the time that it takes.
-  Result<double> LookAtTurn(const plan::WhileStep& loop) {
-    double ns = 20;
+  // Estimated nanoseconds: in one workgroup, and of the launches that would be made instead, without what they do.
+  struct Cost {
+    double ns = 0, launched_ns = 0;
+    Cost& operator+=(const Cost& c) {
+      ns += c.ns, launched_ns += c.launched_ns;
+      return *this;
+    }
+  };
+
+  // Looks at the steps of one turn.
+  Result<Cost> LookAtTurn(const plan::WhileStep& loop) {
+    Cost cost{20, 0};
     if (!loop.trip_count) {
       Look(loop.predicate, ElementType::kPred, 1, false, true);
-      KRAFLA_ASSIGN(const double condition, LookAt(*loop.condition));
-      ns += condition;
+      KRAFLA_ASSIGN(const Cost condition, LookAt(*loop.condition));
+      cost += condition;
     }
-    KRAFLA_ASSIGN(const double body, LookAt(*loop.body));
-    return ns + body;
+    KRAFLA_ASSIGN(const Cost body, LookAt(*loop.body));
+    cost += body;
+    return cost;
   }
 
-  // The estimated time of `points` points of so many operations each, which one workgroup shares.
-  Result<double> Cost(double points, double operations) const {
+  // Of `points` points of so many operations each, which one workgroup shares.
+  Cost CostOf(double points, double operations) {
     const double rounds = std::ceil(points / static_cast<double>(tuning_.points_at_once));
     const double ns = tuning_.step_ns + tuning_.point_ns * rounds + tuning_.operation_ns * rounds * operations;
-    if (ns > tuning_.most_step_ns) return Unimplemented("A step of the loop has too much to do for one workgroup.");
-    return ns;
+    longest_step_ns_ = std::max(longest_step_ns_, ns);
+    return {ns, tuning_.launch_ns};
   }
 
-  Result<double> LookAt(const plan::StepList& list) {
-    double ns = 0;
+  Result<Cost> LookAt(const plan::StepList& list) {
+    Cost cost;
     for (const plan::Step& step : list.steps) {
       if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
-        KRAFLA_ASSIGN(const double more, LookAtLaunch(*launch));
-        ns += more;
+        KRAFLA_ASSIGN(const Cost more, LookAtLaunch(*launch));
+        cost += more;
       } else if (const auto* copy = std::get_if<plan::CopyStep>(&step)) {
         const int bytes = BytesOfCopied(copy->from.size);
         const ElementType type = CopiedType(bytes);
@@ -155,41 +193,52 @@ class LoopNest {
         Look(copy->to, type, count, true, count == 1);
         widest_ = std::max(widest_, count);
         code_nodes_ += 10;
-        KRAFLA_ASSIGN(const double more, Cost(static_cast<double>(count), 16));
-        ns += more;
+        cost += CostOf(static_cast<double>(count), 16);
       } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
         if (!loop->trip_count) return Unimplemented("How often a loop within the loop turns is not known.");
-        KRAFLA_ASSIGN(const double turn, LookAtTurn(*loop));
-        ns += turn * static_cast<double>(*loop->trip_count);
-        if (ns > kLoopLaunchNs || *loop->trip_count > std::numeric_limits<int32_t>::max())
+        KRAFLA_ASSIGN(const Cost turn, LookAtTurn(*loop));
+        const double turns = static_cast<double>(*loop->trip_count);
+        // Where it takes less than its launches would, it is a kernel by itself.
+        cost += {turn.ns * turns, std::min(turn.ns, turn.launched_ns) * turns};
+        if (cost.ns > kLoopLaunchNs || *loop->trip_count > std::numeric_limits<int32_t>::max())
           return Unimplemented("A loop within the loop takes too long.");
       } else if (const auto* branch = std::get_if<plan::ConditionalStep>(&step)) {
         Look(branch->index, branch->index_is_pred ? ElementType::kPred : ElementType::kS32, 1, false, true);
-        double longest = 0;
+        Cost longest;
         for (const auto& b : branch->branches) {
-          KRAFLA_ASSIGN(const double of_branch, LookAt(*b));
-          longest = std::max(longest, of_branch);
+          KRAFLA_ASSIGN(const Cost of_branch, LookAt(*b));
+          longest = {std::max(longest.ns, of_branch.ns), std::max(longest.launched_ns, of_branch.launched_ns)};
         }
-        ns += longest;
+        cost += longest;
       } else if (std::holds_alternative<plan::AwaitStep>(step)) {
         return Unimplemented("The loop has collectives.");
       } else if (std::holds_alternative<plan::RowGroupStep>(step)) {
         return Unimplemented("The loop has kernels that run block of rows by block of rows.");
       } else {
-        KRAFLA_ASSIGN(const double of_call,
+        KRAFLA_ASSIGN(const Cost of_call,
                       LookAt(plan_.callees[static_cast<std::size_t>(std::get<plan::CallStep>(step).callee)]));
-        ns += of_call;
+        cost += of_call;
       }
       // Steps count too, because what is called is written out, and looked at, wherever it is called.
       if (++code_nodes_ > tuning_.most_nodes)
         return Unimplemented("The loop has more operations than one kernel takes.");
     }
-    return ns;
+    return cost;
   }
 
-  Result<double> LookAtLaunch(const plan::LaunchStep& launch) {
+  Result<Cost> LookAtLaunch(const plan::LaunchStep& launch) {
     const plan::KernelPlan& kernel = plan_.kernels[static_cast<std::size_t>(launch.kernel)];
     KRAFLA_TRY(CanEmit(kernel, profile_));
+    Cost cost;
+    KRAFLA_TRY(ForEachPart(kernel, [&](const plan::KernelPlan& part) -> Result<> {
+      KRAFLA_ASSIGN(const Cost of_part, LookAtPart(part, launch));
+      cost += of_part;
+      return {};
+    }));
+    cost.launched_ns = tuning_.launch_ns;
+    return cost;
+  }
+  Result<Cost> LookAtPart(const plan::KernelPlan& kernel, const plan::LaunchStep& launch) {
     bool by_all = false;  // stores one element, which every invocation may do for itself
     double points = 0, operations = 0;
     if (const auto* loop = std::get_if<plan::LoopKernel>(&kernel.body)) {
@@ -218,7 +267,7 @@ class LoopNest {
       const int64_t sums = Product(dot->batch) * dot->m * dot->n;
       by_all = sums == 1;
       points = static_cast<double>(sums);
-      operations = 8.0 * static_cast<double>(dot->k) + OperationsOf(dot->epilogue);
+      operations = NestSumsOperations(*dot, NestSumsAtOnce(*dot, device_tuning_.loop, tuning_.least_lanes));
       widest_ = std::max(widest_, sums);
       code_nodes_ += std::ssize(dot->epilogue.nodes) + 50;
     } else {
@@ -226,9 +275,10 @@ class LoopNest {
     }
     for (std::size_t n = 0; n < launch.bindings.size(); ++n) {
       const plan::Binding& binding = kernel.bindings[n];
-      Look(launch.bindings[n], binding.storage, binding.element_count, binding.written, by_all);
+      if (binding.read || binding.written)
+        Look(launch.bindings[n], binding.storage, binding.element_count, binding.written, by_all);
     }
-    return Cost(points, operations);
+    return CostOf(points, operations);
   }
 
   // ---- Barriers
@@ -325,6 +375,12 @@ class LoopNest {
 
   void EmitLaunch(const plan::LaunchStep& launch) {
     const plan::KernelPlan& kernel = plan_.kernels[static_cast<std::size_t>(launch.kernel)];
+    KRAFLA_CHECK(ForEachPart(kernel, [&](const plan::KernelPlan& part) -> Result<> {
+      EmitPart(part, launch);
+      return {};
+    }));
+  }
+  void EmitPart(const plan::KernelPlan& kernel, const plan::LaunchStep& launch) {
     std::vector<Access> accesses;
     for (std::size_t n = 0; n < launch.bindings.size(); ++n) {
       const plan::Binding& binding = kernel.bindings[n];
@@ -355,7 +411,9 @@ class LoopNest {
       renumber(k.epilogue);
       k.lhs_binding = BufferOf(launch.bindings[static_cast<std::size_t>(k.lhs_binding)]);
       k.rhs_binding = BufferOf(launch.bindings[static_cast<std::size_t>(k.rhs_binding)]);
-      EmitSums(k, accesses);
+      const int width = NestSumsAtOnce(k, w_->tuning.loop, local_);
+      Spread(Product(k.epilogue.space.dims()) / width, accesses,
+             [&](Value item) { EmitNestSums(*w_, k, item, width); });
     }
   }
 
@@ -375,51 +433,6 @@ class LoopNest {
     });
   }
 
-  // The sums of a dot, of which each invocation takes one at a time.
-  void EmitSums(const plan::DotKernel& k, std::span<const Access> accesses) {
-    Builder& b = *b_;
-    const Dims& dims = k.epilogue.space.dims();
-    const int rank = static_cast<int>(dims.size());
-    const auto u32 = [&](int64_t v) { return b.U32(static_cast<uint32_t>(v)); };
-    const bool fours = k.k % 4 == 0;
-    Spread(Product(dims), accesses, [&](Value item) {
-      ProgramLowering lowering(b, w_->buffers, k.epilogue);
-      Values at(dims.size());
-      Value rest = item;
-      for (int d = rank - 1; d >= 0; --d) {
-        const Value size = u32(dims[static_cast<std::size_t>(d)]);
-        const Value quotient = d == 0 ? b.U32(0) : b.UDiv(rest, size);
-        at[static_cast<std::size_t>(d)] = d == 0 ? rest : b.Sub(rest, b.Mul(quotient, size));
-        rest = quotient;
-        lowering.SetIter(d, at[static_cast<std::size_t>(d)]);
-      }
-      Value lhs = u32(k.lhs_offset), rhs = u32(k.rhs_offset);
-      for (std::size_t d = 0; d < k.batch.size(); ++d) {
-        lhs = b.Add(lhs, b.Mul(at[d], u32(k.lhs_batch_strides[d])));
-        rhs = b.Add(rhs, b.Mul(at[d], u32(k.rhs_batch_strides[d])));
-      }
-      lhs = b.Add(lhs, b.Mul(at[dims.size() - 2], u32(k.lhs_m_stride)));
-      rhs = b.Add(rhs, b.Mul(at[dims.size() - 1], u32(k.rhs_n_stride)));
-      const ReadAs as{k.accumulate_type, false};
-      const uint32_t step = fours ? 4 : 1;
-      const ChainedSums sums(b, ComputeKind(k.accumulate_type), 1, 1, k.k);
-      const Values total =
-          sums.Add(b.U32(0), u32(k.k), step, ChainedSums::kChain / step, sums.Start(), [&](Value depth, Values acc) {
-            for (uint32_t i = 0; i < step; ++i) {
-              const Value n = b.Add(depth, b.U32(i));
-              const Value x =
-                  LoadAs(b, w_->buffers, k.lhs_binding, k.lhs_type, as, b.Add(lhs, b.Mul(n, u32(k.lhs_k_stride))), 1);
-              const Value y =
-                  LoadAs(b, w_->buffers, k.rhs_binding, k.rhs_type, as, b.Add(rhs, b.Mul(n, u32(k.rhs_k_stride))), 1);
-              acc[0] = MultiplyAdd(b, acc[0], x, y);
-            }
-            return acc;
-          });
-      lowering.SetParam(0, AsResult(b, k.accumulate_type, k.result_type, sums.Finish(total)[0]));
-      lowering.EmitStores();
-    });
-  }
-
   const plan::ProgramPlan& plan_;
   const DeviceProfile& profile_;
   const Tuning& device_tuning_;
@@ -429,6 +442,7 @@ class LoopNest {
   plan::KernelPlan merged_;       // its bindings are the slices
   int64_t widest_ = 1;            // the most points of a step
   int64_t code_nodes_ = 0;
+  double longest_step_ns_ = 0;
   uint32_t local_ = 1, subgroup_ = 0;
   int64_t shared_bytes_ = 0;
   std::vector<Access> touched_;  // the accesses since the last barrier
