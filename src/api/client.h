@@ -261,6 +261,8 @@ struct CompileTarget {
   bool takes_dilated_convolutions = false;
   // Columns of an array are reduced faster than short runs that lie apart, by more than another launch costs.
   bool reduces_columns_faster = false;
+  // A step of a loop costs little more than what it does: loops that were written out stay so.
+  bool runs_steps_at_once = false;
   // A custom call may be a kernel in SPIR-V.
   bool runs_spirv = false;
   // Its dots compute operands where they read them (plan::DotKernel).

@@ -19,6 +19,7 @@ inline constexpr CompileTarget kCpuTarget{
     .name = "cpu",
     .takes_dilated_convolutions = true,
     .reduces_columns_faster = true,
+    .runs_steps_at_once = true,
     .computes_operands = true,
     .copies_rows = true,
     .folds_windows = true,

@@ -15,6 +15,7 @@ KRAFLA_PASS(BarrierRemover);
 KRAFLA_PASS(BatchNormExpander);
 KRAFLA_PASS(BitcastExpander);
 KRAFLA_PASS(CallInliner);
+KRAFLA_PASS(CallRoller);
 KRAFLA_PASS(ChannelsLast);
 KRAFLA_PASS(CollectiveSimplifier);
 KRAFLA_PASS(ComplexExpander);

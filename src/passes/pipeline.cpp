@@ -20,6 +20,7 @@ constexpr std::array kPasses = {
     PassInfo{"batch_norm_expander", "expands batch normalisation to arithmetic and reductions", BatchNormExpander},
     PassInfo{"bitcast_expander", "turns bitcasts into reshapes and transposes; drops layouts", BitcastExpander},
     PassInfo{"call_inliner", "inlines called computations", CallInliner},
+    PassInfo{"call_roller", "makes a loop of calls that follow one another", CallRoller},
     PassInfo{"channels_last", "moves the channels of pictures behind their positions, where that moves less",
              ChannelsLast},
     PassInfo{"collective_simplifier", "removes collectives of one device", CollectiveSimplifier},
@@ -100,6 +101,8 @@ constexpr auto kFirst = std::to_array<std::string_view>({
     "spmd_partitioner",
     // While instructions still have the layouts that they were written with.
     "bitcast_expander",
+    // While what was written out are calls.
+    "call_roller",
     // Before anything that looks at one computation at a time.
     "call_inliner",
     // Copies and annotations hide what they copy from every pattern below.
