@@ -60,6 +60,7 @@ KRAFLA_PASS(WhileTripCount);
 KRAFLA_PASS(WindowMerger);
 KRAFLA_PASS(WindowOrder);
 KRAFLA_PASS(WholePictureExpander);
+KRAFLA_PASS(WindowSplitter);
 KRAFLA_PASS(WindowTrimmer);
 
 #undef KRAFLA_PASS

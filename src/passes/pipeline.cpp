@@ -91,6 +91,7 @@ constexpr std::array kPasses = {
     PassInfo{"window_order",
              "rewrites reduce-windows whose result depends on the order of their elements, so that it matches XLA's",
              WindowOrder},
+    PassInfo{"window_splitter", "turns windows over several dimensions into one along each of them", WindowSplitter},
     PassInfo{"window_trimmer", "leaves out the taps of windows that meet padding alone", WindowTrimmer},
 };
 static_assert(std::ranges::is_sorted(kPasses, {}, &PassInfo::name));
@@ -159,6 +160,7 @@ constexpr auto kLast = std::to_array<std::string_view>({
     "channels_last",
     // Knows which dimensions lie side by side; cumulative windows are scans.
     "window_merger",
+    "window_splitter",
     "interleaved_reduction_expander",
     // What is left of its transposes meets and merges below.
     "score_order",

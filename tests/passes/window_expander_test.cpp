@@ -468,5 +468,38 @@ TEST(SmallPictureExpander, SwapsPictureAndKernel) {
   }
 }
 
+std::string Reducing(std::string_view type, std::string_view dims, std::string_view result, std::string_view window,
+                     std::string_view combiner, std::string_view init) {
+  return Format(R"(HloModule m
+red {{ a = {0}[] parameter(0)
+ b = {0}[] parameter(1)
+ ROOT r = {0}[] {4}(a, b) }}
+ENTRY main {{ x = {0}{1} parameter(0)
+ i = {0}[] constant({5})
+ ROOT r = {0}{2} reduce-window(x, i), window={{{3}}}, to_apply=red }})",
+                type, dims, result, window, combiner, init);
+}
+std::size_t WindowsAfter(const std::string& text) {
+  auto module = ExpectSame(text, {"window_splitter", "dce"});
+  return module == nullptr ? 99 : Find(*module, Opcode::kReduceWindow).size();
+}
+
+TEST(WindowSplitter, OneDimensionAfterTheOther) {
+  EXPECT_EQ(WindowsAfter(Reducing("u8", "[20,30]", "[20,30]", "size=7x7 pad=3_3x3_3", "minimum", "255")), 2U);
+  EXPECT_EQ(WindowsAfter(Reducing("u8", "[20,30]", "[20,30]", "size=7x7 pad=3_3x3_3", "maximum", "9")), 2U);
+  EXPECT_EQ(WindowsAfter(Reducing("f32", "[20,30]", "[14,24]", "size=7x7", "maximum", "-inf")), 2U);
+  EXPECT_EQ(WindowsAfter(Reducing("s32", "[20,30]", "[6,22]", "size=9x9 stride=2x1", "add", "0")), 2U);
+  EXPECT_EQ(WindowsAfter(Reducing("s32", "[6,7,8]", "[6,7,8]", "size=7x7x7 pad=3_3x3_3x3_3", "maximum", "0")), 3U);
+  EXPECT_EQ(WindowsAfter(Reducing("s32", "[20,30]", "[10,18]", "size=6x7 rhs_dilate=2x2", "minimum", "0")), 2U);
+}
+
+TEST(WindowSplitter, LeavesOthers) {
+  EXPECT_EQ(WindowsAfter(Reducing("u8", "[20,30]", "[20,30]", "size=3x3 pad=1_1x1_1", "minimum", "255")), 1U);
+  EXPECT_EQ(WindowsAfter(Reducing("u8", "[21,28]", "[3,4]", "size=7x7 stride=7x7", "minimum", "255")), 1U);
+  EXPECT_EQ(WindowsAfter(Reducing("f32", "[20,30]", "[14,24]", "size=7x7", "add", "0")), 1U);
+  EXPECT_EQ(WindowsAfter(Reducing("s32", "[20,30]", "[14,24]", "size=7x7", "add", "1")), 1U);
+  EXPECT_EQ(WindowsAfter(Reducing("s32", "[20,30]", "[20,24]", "size=1x7", "maximum", "0")), 1U);
+}
+
 }  // namespace
 }  // namespace krafla
