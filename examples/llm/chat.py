@@ -78,5 +78,5 @@ def parts_of(template: str, tokens: dict[str, str]) -> tuple[dict | None, str]:
             if written(parts, [(r, c.strip()) for r, c in test], True) != render([(r, c.strip()) for r, c in test], True):
                 return None, "its parts, put together, are not what it makes"
         return parts, ""
-    except (jinja2.TemplateError, ValueError, TypeError) as error:
+    except Exception as error:  # a template is a program: whatever it may raise
         return None, f"it could not be taken apart ({error})"

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import pathlib
 from typing import Callable
 
 import ml_dtypes
 import numpy as np
+
+from fields import FILE, GENERATION, INDEX, TOKENIZER, CheckpointError, Values, read_json, safetensors_header, shortened
 
 # https://github.com/huggingface/safetensors: eight bytes of length, a JSON header, the arrays.
 DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16, "I64": np.int64,
@@ -22,10 +23,6 @@ DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": ml_dt
 # The numbers of f4e2m1fn, by their four bits.
 F4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float32)
 NAMES = {np.dtype(dtype): name for name, dtype in DTYPES.items()}
-
-
-class CheckpointError(ValueError):
-    """What is wrong with a checkpoint, or not supported of it, as a sentence."""
 
 
 @dataclasses.dataclass
@@ -59,9 +56,11 @@ class Checkpoint:
     config: dict
     tensors: dict[str, Callable[[], np.ndarray | Blocks]]  # by name: what reads it
     folder: pathlib.Path                      # where its tokenizer lies
+    float_types: list[np.dtype] = dataclasses.field(default_factory=list)  # of each tensor in the file that has floats or scales
     tokenizer: str | None = None              # tokenizer.json, where the checkpoint's file holds the vocabulary itself
-    tokenizer_config: dict = dataclasses.field(default_factory=dict)
-    generation_config: dict = dataclasses.field(default_factory=dict)
+    tokenizer_config: Values = Values({}, TOKENIZER, "tokenizer_config.json")
+    generation_config: Values = Values({}, GENERATION, "generation_config.json")
+    where: str = "config.json"                # what is named where the configuration is wrong
 
     def __contains__(self, name: str) -> bool:
         return name in self.tensors
@@ -73,37 +72,35 @@ class Checkpoint:
 
     def numbers(self, name: str) -> np.ndarray:
         """As an array of floats, also where the file has it quantised."""
-        out = self.read(name)
+        out = self.floats(name)
         return out.numbers() if isinstance(out, Blocks) else out
+
+    def floats(self, name: str) -> np.ndarray | Blocks:
+        """Weights: no integers, but those of a matrix that is quantised."""
+        out = self.read(name)
+        if not isinstance(out, Blocks) and not is_float(out):
+            raise CheckpointError(f"The tensor {shortened(name)} has the type {NAMES[out.dtype]}; weights are floats.")
+        return out
+
+    def integers(self, name: str, dtype, dimensions: int) -> np.ndarray:
+        """A part of a matrix that is quantised."""
+        out = self.read(name)
+        if isinstance(out, Blocks) or out.dtype != dtype or out.ndim != dimensions:
+            raise CheckpointError(f"The tensor {shortened(name)} is {list(out.shape)}; in a matrix that is quantised it is of "
+                                  f"{NAMES[np.dtype(dtype)]} and has {dimensions} dimensions.")
+        return out
+
+
+def is_float(array: np.ndarray) -> bool:
+    return array.dtype.kind not in "biu"
 
 
 def read_safetensors(path: pathlib.Path) -> dict[str, np.ndarray]:
     """Arrays of a file, mapped."""
-    size = path.stat().st_size
-    with open(path, "rb") as file:
-        start = file.read(8)
-        length = int.from_bytes(start, "little")
-        if len(start) < 8 or length > min(size - 8, 100_000_000):
-            raise CheckpointError(f"{path} is no safetensors file: its header has {length} bytes, the file {size}.")
-        try:
-            header = json.loads(file.read(length))
-        except ValueError as error:
-            raise CheckpointError(f"{path} is no safetensors file: its header is no JSON ({error}).") from None
-    data = np.memmap(path, mode="r", offset=8 + length) if size > 8 + length else np.zeros(0, np.uint8)
-    out = {}
-    for name, entry in header.items():
-        if name == "__metadata__":
-            continue
-        if entry["dtype"] not in DTYPES:
-            raise CheckpointError(f"{path}: the tensor {name!r} has the type {entry['dtype']}, which is not supported "
-                                  f"(those that are: {', '.join(DTYPES)}).")
-        begin, end = entry["data_offsets"]
-        dtype = np.dtype(DTYPES[entry["dtype"]])
-        if not 0 <= begin <= end <= data.size or math.prod(entry["shape"]) * dtype.itemsize != end - begin:
-            raise CheckpointError(f"{path}: the tensor {name!r} of {entry['shape']} lies at bytes {begin} to {end} of "
-                                  f"{data.size}.")
-        out[name] = data[begin:end].view(dtype).reshape(entry["shape"])
-    return out
+    entries, offset = safetensors_header(path, {name: np.dtype(dtype).itemsize for name, dtype in DTYPES.items()})
+    has_data = any(e.end for e in entries.values())
+    data = np.memmap(path, mode="r", offset=offset) if has_data else np.zeros(0, np.uint8)
+    return {name: data[e.begin:e.end].view(DTYPES[e.dtype]).reshape(e.shape) for name, e in entries.items()}
 
 
 def write_safetensors(path: pathlib.Path, arrays: dict[str, np.ndarray]) -> None:
@@ -123,34 +120,33 @@ def write_safetensors(path: pathlib.Path, arrays: dict[str, np.ndarray]) -> None
             np.ascontiguousarray(array).view(np.uint8).tofile(file)
 
 
-def _json(path: pathlib.Path) -> dict:
-    if not path.exists():
-        return {}
-    try:
-        out = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise CheckpointError(f"{path} is no JSON: {error}.") from None
-    if not isinstance(out, dict):
-        raise CheckpointError(f"{path} is no JSON object.")
-    return out
+def _shards(folder: pathlib.Path) -> list[pathlib.Path]:
+    index = folder / "model.safetensors.index.json"
+    if not index.exists():
+        return sorted(folder.glob("*.safetensors"))
+    named = Values(read_json(index), INDEX, str(index)).get("weight_map")
+    for name, file in named.items():
+        if FILE.take(file) is None:
+            raise CheckpointError(f"{index} has the tensor {shortened(name)} in {shortened(file)}, which is no file's name.")
+        if not (folder / file).exists():
+            raise CheckpointError(f"{index} names {file}, which is not in {folder}.")
+    return sorted(folder / file for file in set(named.values()))
 
 
 def open_folder(folder: pathlib.Path) -> Checkpoint:
-    config = _json(folder / "config.json")
+    config = read_json(folder / "config.json")
     if not config:
         raise CheckpointError(f"{folder} has no config.json.")
-    index = _json(folder / "model.safetensors.index.json")
-    files = sorted({folder / file for file in index["weight_map"].values()} if index else folder.glob("*.safetensors"))
+    files = _shards(folder)
     if not files:
         raise CheckpointError(f"{folder} has no *.safetensors file. (PyTorch's own files are not read: they are programs.)")
-    tensors: dict = {}
+    arrays: dict = {}
     for file in files:
-        if not file.exists():
-            raise CheckpointError(f"model.safetensors.index.json names {file.name}, which is not in {folder}.")
-        for name, array in read_safetensors(file).items():
-            tensors[name] = lambda array=array: array
-    out = Checkpoint(config, tensors, folder, None, _json(folder / "tokenizer_config.json"),
-                     _json(folder / "generation_config.json"))
+        arrays |= read_safetensors(file)
+    jsons = [Values(read_json(folder / name), table, str(folder / name))
+             for name, table in (("tokenizer_config.json", TOKENIZER), ("generation_config.json", GENERATION))]
+    tensors: dict = {name: lambda array=array: array for name, array in arrays.items()}
+    out = Checkpoint(config, tensors, folder, [a.dtype for a in arrays.values() if is_float(a)], None, *jsons)
     import quantised_tensors
     out.tensors |= quantised_tensors.unpacked(out)
     return out

@@ -33,9 +33,11 @@ import numpy as np  # noqa: E402
 import chat  # noqa: E402
 import decoder  # noqa: E402
 import sampling  # noqa: E402
+import text  # noqa: E402
 import weights  # noqa: E402
-from checkpoint import Checkpoint, CheckpointError, open_checkpoint, write_safetensors  # noqa: E402
+from checkpoint import Checkpoint, open_checkpoint, write_safetensors  # noqa: E402
 from config import Config, read_config  # noqa: E402
+from fields import CONFIG, TEXT, CheckpointError, Field, Values  # noqa: E402
 
 FORMAT = 1
 
@@ -94,23 +96,15 @@ def write_programs(out: pathlib.Path, config: Config, arrays: dict, context: int
     return programs
 
 
-def _content(token) -> str | None:
-    """tokenizer_config.json has special tokens as texts or as objects."""
-    return token.get("content") if isinstance(token, dict) else token
-
-
-def _sentencepiece(path: pathlib.Path, config: dict) -> dict:
-    import sentencepiece
-    model = sentencepiece.SentencePieceProcessor(model_file=str(path))
+def _sentencepiece(path: pathlib.Path, config: Values) -> dict:
+    model, begins = text.sentencepiece_of(path), config.get("add_bos_token")
     special = {model.id_to_piece(i): i for i in range(model.vocab_size()) if model.is_control(i)}
-    begins = config.get("add_bos_token", True) and model.bos_id() >= 0
-    return {"kind": "sentencepiece", "file": "tokenizer.model", "prefix": [model.bos_id()] if begins else [],
+    return {"kind": "sentencepiece", "file": "tokenizer.model", "prefix": [model.bos_id()] if begins and model.bos_id() >= 0 else [],
             "special": special}
 
 
 def _tokenizers(path: pathlib.Path) -> dict:
-    import tokenizers
-    model = tokenizers.Tokenizer.from_file(str(path))
+    model = text.tokenizer_of(path)
     special = {t.content: i for i, t in model.get_added_tokens_decoder().items() if t.special}
     plain, whole = model.encode("a", add_special_tokens=False).ids, model.encode("a").ids
     prefix = whole[:len(whole) - len(plain)] if whole[len(whole) - len(plain):] == plain else []
@@ -119,7 +113,6 @@ def _tokenizers(path: pathlib.Path) -> dict:
 
 def write_tokenizer(out: pathlib.Path, checkpoint: Checkpoint) -> tuple[dict | None, str]:
     """What model.json says of the tokenizer, and why there is none."""
-    config = checkpoint.tokenizer_config
     json_file, model_file = checkpoint.folder / "tokenizer.json", checkpoint.folder / "tokenizer.model"
     if checkpoint.tokenizer is not None:
         (out / "tokenizer.json").write_text(checkpoint.tokenizer, encoding="utf-8")
@@ -127,12 +120,9 @@ def write_tokenizer(out: pathlib.Path, checkpoint: Checkpoint) -> tuple[dict | N
         shutil.copyfile(json_file, out / "tokenizer.json")
     elif model_file.exists():
         shutil.copyfile(model_file, out / "tokenizer.model")
-        return _sentencepiece(out / "tokenizer.model", config), ""
+        return _sentencepiece(out / "tokenizer.model", checkpoint.tokenizer_config), ""
     elif (checkpoint.folder / "vocab.json").exists() and (checkpoint.folder / "merges.txt").exists():
-        import tokenizers
-        made = tokenizers.ByteLevelBPETokenizer(str(checkpoint.folder / "vocab.json"),
-                                                str(checkpoint.folder / "merges.txt"))
-        made.save(str(out / "tokenizer.json"))
+        text.byte_level_of(checkpoint.folder / "vocab.json", checkpoint.folder / "merges.txt").save(str(out / "tokenizer.json"))
     else:
         return None, f"{checkpoint.folder} has no tokenizer.json, tokenizer.model or vocab.json with merges.txt"
     return _tokenizers(out / "tokenizer.json"), ""
@@ -141,11 +131,12 @@ def write_tokenizer(out: pathlib.Path, checkpoint: Checkpoint) -> tuple[dict | N
 def stop_tokens(checkpoint: Checkpoint, tokenizer: dict | None) -> list[int]:
     """What ends a text, by all that the checkpoint says of it."""
     found = set()
-    for place in (checkpoint.generation_config, checkpoint.config, checkpoint.config.get("text_config") or {}):
+    config = Values(checkpoint.config, CONFIG, checkpoint.where)
+    for place in (checkpoint.generation_config, config, config.object("text_config", CONFIG)):
         given = place.get("eos_token_id")
-        found |= set(given if isinstance(given, list) else [] if given is None else [given])
+        found |= set(given if isinstance(given, list) else [given])
     special = (tokenizer or {}).get("special", {})
-    named = [_content(checkpoint.tokenizer_config.get("eos_token")), "<|im_end|>", "<|eot_id|>", "<end_of_turn>",
+    named = [checkpoint.tokenizer_config.get("eos_token"), "<|im_end|>", "<|eot_id|>", "<end_of_turn>",
              "<|endoftext|>", "<|end_of_text|>"]
     return sorted(found | {special[n] for n in named if n in special})
 
@@ -155,27 +146,27 @@ def write_chat(checkpoint: Checkpoint) -> tuple[dict | None, str]:
     template = config.get("chat_template")
     beside = checkpoint.folder / "chat_template.jinja"
     if template is None and checkpoint.tokenizer is None and beside.exists():
-        template = beside.read_text(encoding="utf-8")
+        template = beside.read_text(encoding="utf-8", errors="replace")
     if isinstance(template, list):
-        template = next((t["template"] for t in template if t.get("name") == "default"), None)
+        several = [Values(t, {"name": Field(TEXT, ""), "template": Field(TEXT)}, f"{config.where}, chat_template") for t in template]
+        template = next((t.get("template") for t in several if t.get("name") == "default"), None)
     if template is None:
         return None, "the checkpoint has none"
-    tokens = {name: _content(config[name]) for name in ("bos_token", "eos_token", "unk_token", "pad_token")
-              if _content(config.get(name))}
-    return chat.parts_of(template, tokens)
+    names = ("bos_token", "eos_token", "unk_token", "pad_token")
+    return chat.parts_of(template, {name: config.get(name) for name in names if config.get(name)})
 
 
 def is_bfloat16(checkpoint: Checkpoint) -> bool:
-    """Of most of its numbers."""
-    kinds = [getattr(checkpoint.read(name), "dtype", None) for name in list(checkpoint.tensors)[:8]]
-    return sum(k == np.dtype(jnp.bfloat16) for k in kinds) > len(kinds) // 2
+    """Of most of its tensors of floats, among which are the scales of matrices that are quantised: they would be rounded
+    if they were of another type."""
+    return sum(k == np.dtype(jnp.bfloat16) for k in checkpoint.float_types) > len(checkpoint.float_types) // 2
 
 
 def export(checkpoint: Checkpoint, out: pathlib.Path, form: str = "stored", activations: str | None = None,
            context: int | None = None, lengths: Sequence[int] = (16, 64, 256), cache_type: str | None = None,
            say=lambda text: None) -> dict:
     """Writes the folder `out`, and gives what its model.json says."""
-    config = read_config(checkpoint.config)
+    config = read_config(checkpoint.config, checkpoint.where)
     if activations is None:
         activations = "bfloat16" if is_bfloat16(checkpoint) else "float32"
     context = min(context or min(config.positions, 4096), config.positions)
@@ -214,7 +205,9 @@ def main(arguments: list[str] | None = None) -> int:
                         "(bfloat16 where the checkpoint has that, else float32); sums are float32 in any case")
     parser.add_argument("--cache", choices=tuple(weights.FLOATS), help="the type of the caches (the activations')")
     parser.add_argument("--context", type=int, help="the most tokens of prompt and answer (the model's, up to 4096)")
-    parser.add_argument("--prefill", type=lambda text: [int(n) for n in text.split(",")], default=[16, 64, 256],
+    def numbers_of(listed: str) -> list[int]:
+        return [int(n) for n in listed.split(",")]
+    parser.add_argument("--prefill", type=numbers_of, default=[16, 64, 256],
                         metavar="N,..", help="how many tokens of a prompt are taken at once: a program each (16,64,256)")
     given = parser.parse_args(arguments)
     if (given.context is not None and given.context < 2) or any(n < 1 for n in given.prefill):
@@ -222,7 +215,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         export(open_checkpoint(given.checkpoint), given.out, given.form, given.activations, given.context, given.prefill,
                given.cache, lambda text: print(f"export: {text}", file=sys.stderr))
-    except CheckpointError as error:
+    except (CheckpointError, OSError) as error:
         print(f"export: {error}", file=sys.stderr)
         return 1
     return 0

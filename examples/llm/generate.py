@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
+import io
 import mmap
 import os
 import pathlib
+import re
 import signal
 import sys
 import time
@@ -23,13 +24,16 @@ from typing import Iterator, Sequence
 
 import numpy as np
 
+import fields
 import krafla
 import text
+from fields import CheckpointError, Values
 
 # Of the arrays in the weights' file: krafla's name, and what numpy can hold the bits in without other packages.
 TYPES = {"F32": ("f32", np.float32), "F16": ("f16", np.float16), "BF16": ("bf16", np.uint16), "I8": ("s8", np.int8),
          "U8": ("u8", np.uint8)}
 CACHE_BITS = {"float32": ("f32", np.float32), "bfloat16": ("bf16", np.uint16), "float16": ("f16", np.float16)}
+SIZES = {name: np.dtype(bits).itemsize for name, (_, bits) in TYPES.items()}
 FORMAT = 1
 
 
@@ -41,60 +45,114 @@ class Sampling:
     seed: int = 0
 
 
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """What model.json says of one."""
+    file: str
+    inputs: list[str]
+    outputs: list[str]
+    donated: list[str]
+
+
+class Description:
+    """model.json, and the objects within it."""
+
+    def __init__(self, folder: pathlib.Path):
+        path = folder / "model.json"
+        given = fields.read_json(path)
+        if not given:
+            raise CheckpointError(f"{folder} has no model.json; export.py makes such folders.")
+        whole = Values(given, fields.MODEL, str(path))
+        if whole.get("format") != FORMAT:
+            raise CheckpointError(f"{path} has format {whole.get('format')}; this program reads {FORMAT}.")
+        self.context, self.vocabulary = whole.get("context"), whole.get("vocabulary")
+        self.stop, self.tokenizer = whole.get("stop"), whole.get("tokenizer")
+        self.weights = whole.object("weights", fields.MODEL_WEIGHTS).get("file")
+        self.cache = whole.object("cache", fields.MODEL_CACHE)
+        programs = whole.object("programs", fields.MODEL_PROGRAMS)
+        listed = [Values(p, fields.MODEL_PROGRAM, programs.where) for p in programs.get("prefill")]
+        self.prefills = {p.get("length"): self._program(p) for p in listed}
+        self.decode, self.sample = (self._program(programs.object(p, fields.MODEL_PROGRAM)) for p in ("decode", "sample"))
+        chat = whole.object("chat", fields.MODEL_CHAT) if whole.get("chat") is not None else None
+        parts = {name: chat.get(name) for name in fields.MODEL_CHAT} if chat else None
+        self.chat = {name: part for name, part in parts.items() if part is not None} if parts else None
+
+    @staticmethod
+    def _program(values: Values) -> Program:
+        return Program(*(values.get(name) for name in ("file", "inputs", "outputs", "donated")))
+
+
 class LanguageModel:
     """The programs of a folder on a device, with the weights, and the caches of one text."""
 
     def __init__(self, folder: pathlib.Path, device: str = "", threads: int = 0, enable: Sequence[str] = ()):
         self.folder, self.enable = folder, enable
-        try:
-            self.description = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise ValueError(f"{folder} has no model.json; export.py makes such folders.") from None
-        if self.description.get("format") != FORMAT:
-            raise ValueError(f"{folder}/model.json has format {self.description.get('format')}; this program reads {FORMAT}.")
-        self.context: int = self.description["context"]
+        self.description = Description(folder)
+        self.context = self.description.context
         self.client = krafla.Client(device, threads=threads)
-        self.weights = self._read_weights(folder / self.description["weights"]["file"])
-        self.prefills = {p["length"]: p for p in self.description["programs"]["prefill"]}
+        self.weights = self._read_weights(folder / self.description.weights)
+        self.prefills = self.description.prefills
         self.loaded: dict[str, krafla.Model] = {}
         self.reset()
 
     def reset(self) -> None:
-        cache = self.description["cache"]
-        name, bits = CACHE_BITS[cache["type"]]
-        zeros = np.zeros(cache["shape"], bits)
-        self.state = {f"cache.{i}": self.client.put(zeros, type=name) for i in range(cache["count"])}
+        name, bits = CACHE_BITS[self.description.cache.get("type")]
+        shape, count = self.description.cache.get("shape"), self.description.cache.get("count")
+        self._check_caches(name, shape, count)
+        zeros = np.zeros(shape, bits)
+        self.state = {f"cache.{i}": self.client.put(zeros, type=name) for i in range(count)}
         self.fed: list[int] = []  # whose keys and values the caches hold
+
+    def _check_caches(self, name: str, shape: list[int], count: int) -> None:
+        """Before so much memory is taken: that the program for one token has such caches."""
+        what = self.description.decode
+        tensors = {n: t for n, t in zip(what.inputs, self._program(what).inputs, strict=True) if n.startswith("cache.")}
+        wrong = next((n for n, t in tensors.items() if (t.type, list(t.shape)) != (name, shape)), None)
+        if wrong or set(tensors) != {f"cache.{i}" for i in range(count)}:
+            raise CheckpointError(f"{self.folder / what.file} has other caches than model.json says: {len(tensors)} for {count}, or "
+                                  f"others than {name}{shape}.")
 
     def _read_weights(self, path: pathlib.Path) -> dict[str, krafla.Buffer]:
         """A CPU reads them where the file is mapped, other devices get a copy."""
+        entries, offset = fields.safetensors_header(path, SIZES)
         with open(path, "rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        length = int.from_bytes(mapped[:8], "little")
-        data = np.frombuffer(mapped, np.uint8, offset=8 + length)
+        data = np.frombuffer(mapped, np.uint8, offset=offset)
         out = {}
-        for name, entry in json.loads(mapped[8:8 + length]).items():
-            kind, bits = TYPES[entry["dtype"]]
-            begin, end = entry["data_offsets"]
-            array = data[begin:end].view(bits).reshape(entry["shape"])
+        for name, entry in entries.items():
+            kind, bits = TYPES[entry.dtype]
+            array = data[entry.begin:entry.end].view(bits).reshape(entry.shape)
             out["weights." + name] = self.client.put(array, type=kind, share=True)
         return out
 
-    def _program(self, what: dict) -> krafla.Model:
-        file = what["file"]
-        if file not in self.loaded:
-            self.loaded[file] = self.client.load(self.folder / file, enable=self.enable)
-        return self.loaded[file]
+    def _program(self, what: Program) -> krafla.Model:
+        if what.file not in self.loaded:
+            path = self.folder / what.file
+            if not path.is_file():
+                raise CheckpointError(f"There is no file {path}, which model.json names.")
+            model = self.client.load(path, enable=self.enable)
+            if (len(model.inputs), len(model.outputs)) != (len(what.inputs), len(what.outputs)):
+                raise CheckpointError(f"{path} has {len(model.inputs)} inputs and {len(model.outputs)} outputs; model.json names "
+                                      f"{len(what.inputs)} and {len(what.outputs)}.")
+            token = dict(zip(what.outputs, model.outputs)).get("token")
+            if token is None or (token.type, token.shape) != ("s32", (1,)):
+                raise CheckpointError(f"{path} gives no token, by the names of its outputs in model.json.")
+            self.loaded[what.file] = model
+        return self.loaded[what.file]
 
-    def _run(self, what: dict, **given) -> None:
+    def _run(self, what: Program, **given) -> None:
         """Runs on the state and these arrays; the results become the state."""
         arrays = self.weights | self.state | given
-        inputs = [arrays[n] for n in what["inputs"]]
-        donated = [i for i, n in enumerate(what["inputs"]) if n in what["donated"]]
-        self.state |= zip(what["outputs"], self._program(what).run_buffers(*inputs, donate=donated))
+        missing = next((n for n in what.inputs if n not in arrays), None)
+        if missing is not None:
+            raise CheckpointError(f"{self.folder / 'model.json'} has the input {fields.shortened(missing)} of {what.file}, which "
+                                  "neither the weights nor the other programs have.")
+        inputs = [arrays[n] for n in what.inputs]
+        donated = [i for i, n in enumerate(what.inputs) if n in what.donated]
+        self.state |= zip(what.outputs, self._program(what).run_buffers(*inputs, donate=donated))
 
     def load_all(self) -> None:
-        for what in (*self.prefills.values(), self.description["programs"]["decode"]):
+        for what in (*self.prefills.values(), self.description.decode):
             self._program(what)
 
     def feed(self, tokens: list[int]) -> int:
@@ -104,9 +162,9 @@ class LanguageModel:
         if len(tokens) > self.context:
             raise ValueError(f"The text has {len(tokens)} tokens; the model was exported for {self.context} "
                              "(export.py --context).")
-        wrong = [t for t in tokens if not 0 <= t < self.description["vocabulary"]]
+        wrong = [t for t in tokens if not 0 <= t < self.description.vocabulary]
         if wrong:
-            raise ValueError(f"The token {wrong[0]} is not below {self.description['vocabulary']}, the vocabulary's size.")
+            raise ValueError(f"The token {wrong[0]} is not below {self.description.vocabulary}, the vocabulary's size.")
         at = 0
         while at < min(len(self.fed), len(tokens) - 1) and self.fed[at] == tokens[at]:
             at += 1
@@ -120,7 +178,7 @@ class LanguageModel:
             part[:count] = tokens[at:at + count]
             self.fed = self.fed[:at]
             if length == 1:
-                self._run(self.description["programs"]["decode"], token=part, position=np.int32(at))
+                self._run(self.description.decode, token=part, position=np.int32(at))
             else:
                 self._run(self.prefills[length], tokens=part, count=np.int32(count), position=np.int32(at))
             at += count
@@ -135,13 +193,13 @@ class LanguageModel:
         options = {name: self.client.put(value) for name, value in chosen.items()}
         for i in range(most):
             if sampling.temperature > 0:
-                self._run(self.description["programs"]["sample"], **options)
+                self._run(self.description.sample, **options)
             token = self.state["token"]
             yield int(token.numpy()[0])
             if i + 1 == most or len(self.fed) == self.context:
                 return
             self.fed = [*self.fed, int(token.numpy()[0])]
-            self._run(self.description["programs"]["decode"])
+            self._run(self.description.decode)
 
 
 class Conversation:
@@ -185,7 +243,7 @@ def answer(model: LanguageModel, prompt: list[int], tokens, sampling: Sampling, 
     begun = time.perf_counter()
     stream = text.Stream(tokens, prompt) if tokens is not None else None
     whole, count = "", 0
-    stops = set(model.description["stop"])
+    stops = set(model.description.stop)
 
     def write(piece: str) -> None:
         nonlocal whole
@@ -213,7 +271,7 @@ def answer(model: LanguageModel, prompt: list[int], tokens, sampling: Sampling, 
 
 
 def converse(model: LanguageModel, tokens, sampling: Sampling, most: int, system: str | None) -> None:
-    conversation = Conversation(model.description["chat"])
+    conversation = Conversation(model.description.chat)
     if system is not None:
         conversation.say("system", system)
     while True:
@@ -229,13 +287,19 @@ def converse(model: LanguageModel, tokens, sampling: Sampling, most: int, system
             conversation.messages.pop()
 
 
+def numbers_of(listed: str) -> list[int]:
+    if not re.fullmatch(r"-?[0-9]{1,18}(,-?[0-9]{1,18})*", listed):
+        raise argparse.ArgumentTypeError(f"'{listed}' is no list of whole numbers with commas between.")
+    return [int(t) for t in listed.split(",")]
+
+
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="generate.py", description=__doc__.split("\n\n")[0])
     parser.add_argument("model", type=pathlib.Path, help="a folder that export.py wrote")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--prompt", help="the beginning of a text; '-' reads it from standard input")
     what.add_argument("--chat", nargs="?", const="", metavar="MESSAGE", help="one message, or a conversation")
-    what.add_argument("--tokens", type=lambda text: [int(t) for t in text.split(",")], metavar="N,..",
+    what.add_argument("--tokens", type=numbers_of, metavar="N,..",
                       help="the beginning as tokens; tokens are written, too")
     parser.add_argument("--show-tokens", action="store_true", help="the prompt's tokens, on standard error")
     parser.add_argument("--system", help="what a conversation begins with")
@@ -252,6 +316,10 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     given = parser.parse_args(arguments)
     if not given.temperature >= 0 or given.top_k < 0 or not 0 < given.top_p <= 1 or given.max_tokens < 1:
         parser.error("--temperature and --top-k are at least 0, --top-p is above 0 and at most 1, --max-tokens at least 1.")
+    if 0 < given.temperature < fields.LEAST or given.top_k >= 1 << 31:
+        parser.error("--temperature is 0 or what float32 holds, and --top-k below 2147483648.")
+    if given.seed is not None and not 0 <= given.seed < 1 << 32:
+        parser.error("--seed is a whole number from 0 to 4294967295.")
     if given.seed is None:
         given.seed = int.from_bytes(os.urandom(4), "little")
     return given
@@ -259,26 +327,24 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 def run(given: argparse.Namespace) -> None:
     def encoded(prompt: str, prefix: list[int]) -> list[int]:
-        if any("\ud800" <= c <= "\udfff" for c in prompt):
-            raise ValueError("The prompt is no UTF-8.")
         out = prefix + tokens.encode(prompt)
         if given.show_tokens:
             print("tokens: " + ",".join(map(str, out)), file=sys.stderr)
         return out
     model = LanguageModel(given.model, given.device, given.threads, given.enable)
-    sampling = Sampling(given.temperature, given.top_k, given.top_p, given.seed & 0xFFFFFFFF)
+    sampling = Sampling(given.temperature, given.top_k, given.top_p, given.seed)
     model.load_all()
     if given.tokens is not None:
         answer(model, given.tokens, None, sampling, given.max_tokens)
         return
-    if model.description["tokenizer"] is None:
+    if model.description.tokenizer is None:
         raise ValueError("The model has no tokenizer; take --tokens.")
-    tokens = text.Tokens(given.model, model.description["tokenizer"])
+    tokens = text.Tokens(given.model, model.description.tokenizer)
     if given.prompt is not None:
         prompt = sys.stdin.read() if given.prompt == "-" else given.prompt
         answer(model, encoded(prompt, tokens.prefix), tokens, sampling, given.max_tokens)
     elif given.chat:
-        conversation = Conversation(model.description["chat"])
+        conversation = Conversation(model.description.chat)
         for role, content in (("system", given.system), ("user", given.chat)):
             if content is not None:
                 conversation.say(role, content)
@@ -290,6 +356,8 @@ def run(given: argparse.Namespace) -> None:
 def main(arguments: list[str] | None = None) -> int:
     given = parse(arguments)
     sys.stdout.reconfigure(encoding="utf-8", errors="replace")
+    if isinstance(sys.stdin, io.TextIOWrapper):  # what is no UTF-8 is refused where texts become tokens
+        sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
     try:
         run(given)
     except KeyboardInterrupt:

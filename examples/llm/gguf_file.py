@@ -10,10 +10,13 @@ import json
 import math
 import pathlib
 import struct
+from typing import NamedTuple
 
+import ml_dtypes
 import numpy as np
 
-from checkpoint import Blocks, Checkpoint, CheckpointError
+from checkpoint import Blocks, Checkpoint
+from fields import GGUF, GGUF_NETWORK, GENERATION, TOKENIZER, CheckpointError, Values, shortened
 from gguf_blocks import OTHERS, TYPES
 
 SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
@@ -47,6 +50,8 @@ class _Reader:
         if kind != ARRAY:
             return self.scalar(kind)
         of, count = self.scalar(4), self.scalar(10)
+        if count > MOST:
+            raise CheckpointError(f"{self.path} has an array of {count} elements at byte {self.at}.")
         if of == STRING:
             return [self.text() for _ in range(count)]
         if of not in SCALARS:
@@ -127,17 +132,17 @@ def _name_of(name: str, family: str) -> str | None:
     return f"h.{layer}.{names[part]}.{kind}" if family == "gpt2" else f"model.layers.{layer}.{names[part]}.{kind}"
 
 
-def _config(meta: dict, architecture: str, family: str, factors: dict[str, list[float]]) -> dict:
+def _config(meta: Values, network: Values, family: str, factors: dict[str, list[float]]) -> dict:
     """Hugging Face's configuration."""
-    def of(key: str, default=None):
-        return meta.get(f"{architecture}.{key}", default)
-    vocabulary = len(meta.get("tokenizer.ggml.tokens", ())) or of("vocab_size")
+    of = network.get
+    vocabulary = len(meta.get("tokenizer.ggml.tokens")) or of("vocab_size")
     if family == "gpt2":
         return {"model_type": "gpt2", "vocab_size": vocabulary, "n_embd": of("embedding_length"),
                 "n_layer": of("block_count"), "n_head": of("attention.head_count"), "n_positions": of("context_length"),
                 "n_inner": of("feed_forward_length"), "layer_norm_epsilon": of("attention.layer_norm_epsilon"),
                 "activation_function": "gelu_new"}
     heads = of("attention.head_count")
+    size = of("attention.key_length") or max(of("embedding_length") // heads, 1)
     rope = {}
     if of("rope.scaling.type") not in (None, "none") and of("rope.scaling.factor"):
         rope = {"rope_type": of("rope.scaling.type"), "factor": of("rope.scaling.factor"),
@@ -150,7 +155,7 @@ def _config(meta: dict, architecture: str, family: str, factors: dict[str, list[
                 "original_max_position_embeddings": of("rope.scaling.original_context_length")}
     config = {"model_type": family, "vocab_size": vocabulary, "hidden_size": of("embedding_length"),
               "num_hidden_layers": of("block_count"), "num_attention_heads": heads,
-              "num_key_value_heads": of("attention.head_count_kv", heads), "intermediate_size": of("feed_forward_length"),
+              "num_key_value_heads": of("attention.head_count_kv", default=heads), "intermediate_size": of("feed_forward_length"),
               "max_position_embeddings": of("context_length"), "rms_norm_eps": of("attention.layer_norm_rms_epsilon"),
               "rope_theta": of("rope.freq_base"), "rope_scaling": rope, "head_dim": of("attention.key_length"),
               "sliding_window": of("attention.sliding_window"), "hidden_act": "silu",
@@ -165,18 +170,17 @@ def _config(meta: dict, architecture: str, family: str, factors: dict[str, list[
                    "shared_expert_intermediate_size": of("expert_shared_feed_forward_length"),
                    "norm_topk_prob": family != "qwen2_moe"}  # not in the file
     if family == "gpt_oss":
-        config["intermediate_size"] = of("expert_feed_forward_length", config["intermediate_size"])
+        config["intermediate_size"] = of("expert_feed_forward_length", default=config["intermediate_size"])
         rope["truncate"] = False  # not in the file
     if family == "olmo2" and config["sliding_window"]:
         raise CheckpointError("The file's olmo2 has sliding windows, as OLMo 3 does, which is not supported.")
     if family == "smollm3":
         config["no_rope_layer_interval"] = 4  # not in the file
     if family == "granite":
-        size = config["head_dim"] or config["hidden_size"] // heads
-        config |= {"embedding_multiplier": of("embedding_scale", 1.0), "residual_multiplier": of("residual_scale", 1.0),
-                   "attention_multiplier": of("attention.scale", size ** -0.5), "logits_scaling": of("logit_scale", 1.0)}
+        config |= {"embedding_multiplier": of("embedding_scale"), "residual_multiplier": of("residual_scale"),
+                   "attention_multiplier": of("attention.scale", default=size ** -0.5), "logits_scaling": of("logit_scale")}
     if family == "phi3" and of("rope.dimension_count"):
-        config["partial_rotary_factor"] = of("rope.dimension_count") / (config["head_dim"] or config["hidden_size"] // heads)
+        config["partial_rotary_factor"] = of("rope.dimension_count") / size
     if config["head_dim"] is None and family in ("llama", "mistral", "mixtral") and of("rope.dimension_count"):
         config["head_dim"] = of("rope.dimension_count")
     if family in ("gemma2", "gemma3_text"):
@@ -186,25 +190,51 @@ def _config(meta: dict, architecture: str, family: str, factors: dict[str, list[
     return config
 
 
-def _in_halves(array, heads: int):
+def _in_halves(array, heads: int, name: str):
     """Rows of each head from RoPE's pairs (0, 1), (2, 3), .. to halves, which Hugging Face has."""
-    rows = array.shape[0]
+    rows = array.shape[0] if array.shape else 0
+    if rows % (2 * heads):
+        raise CheckpointError(f"The tensor {name!r} is {list(array.shape)}, which {heads} heads of an even size do not divide.")
     order = np.arange(rows).reshape(heads, rows // heads // 2, 2).swapaxes(1, 2).reshape(rows)
     return array[order]
 
 
-def _tensor(reader: _Reader, begin: int, kind: int, shape: tuple[int, ...], heads: int, minus: float):
-    _, _, _, read = TYPES[kind]
-    _, per, size, _ = TYPES[kind]
+def _tensor(reader: _Reader, begin: int, kind: int, shape: tuple[int, ...], heads: int, minus: float, name: str):
+    _, per, size, read = TYPES[kind]
     raw = reader.data[begin:begin + math.prod(shape) // per * size]
-    out = read(raw, shape)
+    if len(shape) == 2 or per == 1:
+        out = read(raw, shape)
+    else:  # blocks that are no matrix
+        out = read(raw, (math.prod(shape[:-1]), shape[-1]))
+        out = (out.numbers() if isinstance(out, Blocks) else out).reshape(shape)
     if heads:
-        out = _in_halves(out, heads)
-    return out - np.float32(minus) if minus else out
+        out = _in_halves(out, heads, name)
+    if not minus:
+        return out
+    return (out.numbers() if isinstance(out, Blocks) else out) - np.float32(minus)
 
 
-def open_gguf(path: pathlib.Path) -> Checkpoint:
-    reader = _Reader(path)
+class _Entry(NamedTuple):
+    """A tensor of the file."""
+    name: str
+    shape: tuple[int, ...]
+    kind: int
+    begin: int
+
+    def reader(self, reader: _Reader, heads: int = 0, minus: float = 0.0):
+        return functools.partial(_tensor, reader, self.begin, self.kind, self.shape, heads, minus, self.name)
+
+    def parts(self, reader: _Reader) -> list:
+        """What reads each of the matrices that it holds one after the other."""
+        _, per, size, _ = TYPES[self.kind]
+        of_one = math.prod(self.shape[1:]) // per * size
+        return [functools.partial(_tensor, reader, self.begin + e * of_one, self.kind, self.shape[1:], 0, 0.0, self.name)
+                for e in range(self.shape[0])]
+
+
+def _header(reader: _Reader) -> tuple[dict, list[_Entry]]:
+    """The metadata, and the tensors."""
+    path = reader.path
     if reader.bytes(4) != b"GGUF":
         raise CheckpointError(f"{path} is neither a folder nor a GGUF file.")
     version = reader.scalar(4)
@@ -217,53 +247,69 @@ def open_gguf(path: pathlib.Path) -> Checkpoint:
         meta[key] = reader.value(reader.scalar(4))
     entries = []
     for _ in range(tensors):
-        name = reader.text()
-        dims = [reader.scalar(10) for _ in range(reader.scalar(4))]
-        entries.append((name, tuple(reversed(dims)), reader.scalar(4), reader.scalar(10)))
-    alignment = meta.get("general.alignment", 32)
-    begin = -(-reader.at // alignment) * alignment
+        name, rank = reader.text(), reader.scalar(4)
+        if not 1 <= rank <= 4:
+            raise CheckpointError(f"{path}: the tensor {shortened(name)} has {rank} dimensions; it is 1 to 4.")
+        dims = [reader.scalar(10) for _ in range(rank)]
+        entries.append(_Entry(name, tuple(reversed(dims)), reader.scalar(4), reader.scalar(10)))
+    alignment = Values(meta, GGUF, str(path)).get("general.alignment")
+    data = -(-reader.at // alignment) * alignment
+    return meta, [e._replace(begin=data + e.begin) for e in entries]
+
+
+def _check(reader: _Reader, entry: _Entry) -> None:
+    if entry.kind not in TYPES:
+        raise CheckpointError(f"{reader.path}: the tensor {shortened(entry.name)} has the type {OTHERS.get(entry.kind, entry.kind)}; "
+                              f"{', '.join(t[0] for t in TYPES.values())} are read.")
+    _, per, size, _ = TYPES[entry.kind]
+    if entry.shape[-1] % per:
+        raise CheckpointError(f"{reader.path}: the tensor {shortened(entry.name)} of {list(entry.shape)} has rows that are no blocks of "
+                              f"{per}.")
+    if not min(entry.shape) or entry.begin + math.prod(entry.shape) // per * size > reader.data.size:
+        raise CheckpointError(f"{reader.path}: the tensor {shortened(entry.name)} of {list(entry.shape)} does not lie within the file.")
+
+
+def open_gguf(path: pathlib.Path) -> Checkpoint:
+    if not path.is_file():
+        raise CheckpointError(f"{path} is neither a folder nor a file.")
+    reader = _Reader(path)
+    raw, entries = _header(reader)
+    meta = Values(raw, GGUF, str(path))
     architecture = meta.get("general.architecture")
     if architecture not in ARCHITECTURES:
-        raise CheckpointError(f"{path} has the architecture {architecture!r}; {', '.join(ARCHITECTURES)} are supported.")
+        raise CheckpointError(f"{path} has the architecture {shortened(architecture)}; {', '.join(ARCHITECTURES)} are supported.")
+    network = Values({name: raw.get(f"{architecture}.{name}") for name in GGUF_NETWORK}, GGUF_NETWORK, f"{path}, {architecture}")
     family, has_offset, is_interleaved = ARCHITECTURES[architecture]
-    if family == "llama" and meta.get("llama.expert_count"):
+    if family == "llama" and network.get("expert_count"):
         family = "mixtral"
+    heads = network.get("attention.head_count")
+    heads_of = {"q_proj": heads, "k_proj": network.get("attention.head_count_kv", default=heads)} if is_interleaved else {}
 
     out, factors = {}, {}
-    for name, shape, kind, offset in entries:
-        if kind not in TYPES:
-            raise CheckpointError(f"{path}: the tensor {name!r} has the type {OTHERS.get(kind, kind)}; "
-                                  f"{', '.join(t[0] for t in TYPES.values())} are read.")
-        _, per, size, _ = TYPES[kind]
-        count = math.prod(shape)
-        if (shape and shape[-1] % per) or begin + offset + count // per * size > reader.data.size:
-            raise CheckpointError(f"{path}: the tensor {name!r} of {list(shape)} does not lie within the file.")
-        if name in ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"):
-            factors[name.removesuffix(".weight")] = _tensor(reader, begin + offset, kind, shape, 0, 0).tolist()
-        if (each := _experts_of(name, family)) is not None and len(shape) == 3:
-            size_of_one = count // shape[0] // per * size
-            for e in range(shape[0]):
-                out[each.format(e)] = functools.partial(_tensor, reader, begin + offset + e * size_of_one, kind, shape[1:],
-                                                        0, 0.0)
+    for entry in entries:
+        _check(reader, entry)
+        if entry.name in ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"):
+            factors[entry.name.removesuffix(".weight")] = np.asarray(entry.reader(reader)(), np.float32).tolist()
+        if (each := _experts_of(entry.name, family)) is not None and len(entry.shape) == 3:
+            out |= {each.format(e): part for e, part in enumerate(entry.parts(reader))}
             continue
-        ours = _name_of(name, family)
+        ours = _name_of(entry.name, family)
         if ours is None:
             continue
-        heads = 0
-        if is_interleaved and ".self_attn.q_proj." in ours:
-            heads = meta[f"{architecture}.attention.head_count"]
-        elif is_interleaved and ".self_attn.k_proj." in ours:
-            heads = meta.get(f"{architecture}.attention.head_count_kv", meta[f"{architecture}.attention.head_count"])
-        minus = 1.0 if has_offset and "norm" in ours else 0.0
-        read = functools.partial(_tensor, reader, begin + offset, kind, shape, heads, minus)
-        if family == "gpt2" and len(shape) == 2 and ours.startswith("h."):  # [in, out] there
+        rows_of = next((n for part, n in heads_of.items() if f".self_attn.{part}." in ours), 0)
+        read = entry.reader(reader, rows_of, 1.0 if has_offset and "norm" in ours else 0.0)
+        if family == "gpt2" and len(entry.shape) == 2 and ours.startswith("h."):  # [in, out] there
             read = functools.partial(_transposed, read)
         out[ours] = read
-    config = _config(meta, architecture, family, factors)
+    config = _config(meta, network, family, factors)
     config["tie_word_embeddings"] = "lm_head.weight" not in out
     from gguf_tokenizer import tokenizer_of
-    tokenizer, tokenizer_config, generation = tokenizer_of(meta)
-    return Checkpoint(config, out, path.parent, json.dumps(tokenizer) if tokenizer else None, tokenizer_config, generation)
+    tokenizer, tokenizer_config, generation = tokenizer_of(meta, (path.parent / "tokenizer.json").is_file())
+    # All blocks have scales of f16, or of their own.
+    types = [{"F32": np.dtype(np.float32), "BF16": np.dtype(ml_dtypes.bfloat16)}.get(TYPES[e.kind][0], np.dtype(np.float16))
+             for e in entries]
+    return Checkpoint(config, out, path.parent, types, json.dumps(tokenizer) if tokenizer else None,
+                      Values(tokenizer_config, TOKENIZER, str(path)), Values(generation, GENERATION, str(path)), str(path))
 
 
 def _transposed(read):

@@ -2,28 +2,60 @@
 """Texts to tokens and back, by the package `tokenizers` or `sentencepiece`, as model.json says."""
 from __future__ import annotations
 
+import importlib
 import pathlib
 import re
+
+from fields import MODEL_TOKENIZER, TOKEN, CheckpointError, Values, shortened
+
+
+def _package(name: str):
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise CheckpointError(f"The tokenizer needs Python's package {name}: {error}.") from None
+
+
+def tokenizer_of(path: pathlib.Path):
+    """The package `tokenizers` has one type of error for all that is wrong with a file: Exception."""
+    tokenizers = _package("tokenizers")
+    try:
+        return tokenizers.Tokenizer.from_file(str(path))
+    except Exception as error:
+        raise CheckpointError(f"{path} is no tokenizer that can be read: {error}.") from None
+
+
+def byte_level_of(vocabulary: pathlib.Path, merges: pathlib.Path):
+    """Of GPT-2's two files."""
+    tokenizers = _package("tokenizers")
+    try:
+        return tokenizers.ByteLevelBPETokenizer(str(vocabulary), str(merges))
+    except Exception as error:
+        raise CheckpointError(f"{vocabulary} and {merges.name} are no tokenizer that can be read: {error}.") from None
+
+def sentencepiece_of(path: pathlib.Path):
+    sentencepiece = _package("sentencepiece")
+    try:
+        return sentencepiece.SentencePieceProcessor(model_file=str(path))
+    except (OSError, RuntimeError) as error:
+        raise CheckpointError(f"{path} is no model of SentencePiece's: {error}.") from None
 
 
 class Tokens:
     """`prefix` is what every text begins with that is not a conversation."""
 
     def __init__(self, folder: pathlib.Path, description: dict):
-        self.kind, self.prefix = description["kind"], list(description["prefix"])
-        self.special: dict[str, int] = description["special"]
-        file = str(folder / description["file"])
-        if self.kind == "tokenizers":
-            import tokenizers
-            self.model = tokenizers.Tokenizer.from_file(file)
-        elif self.kind == "sentencepiece":
-            import sentencepiece
-            self.model = sentencepiece.SentencePieceProcessor(model_file=file)
-        else:
-            raise ValueError(f"model.json has a tokenizer of the kind {self.kind!r}; tokenizers and sentencepiece are known.")
+        values = Values(description, MODEL_TOKENIZER, f"{folder / 'model.json'}, tokenizer")
+        self.kind, self.prefix, self.special = values.get("kind"), values.get("prefix"), values.get("special")
+        wrong = [name for name, token in self.special.items() if TOKEN.take(token) is None]
+        if wrong:
+            raise CheckpointError(f"{values.where} has the special token {shortened(wrong[0])} {shortened(self.special[wrong[0]])}.")
+        self.model = (tokenizer_of if self.kind == "tokenizers" else sentencepiece_of)(folder / values.get("file"))
 
     def encode(self, text: str) -> list[int]:
         """Special tokens that the text spells out become themselves."""
+        if any("\ud800" <= c <= "\udfff" for c in text):  # how Python holds bytes of arguments that are none
+            raise CheckpointError("The text is no UTF-8.")
         if self.kind == "tokenizers":
             return self.model.encode(text, add_special_tokens=False).ids
         out = []

@@ -26,8 +26,9 @@ from typing import Callable
 import ml_dtypes
 import numpy as np
 
-from checkpoint import Blocks, Checkpoint, CheckpointError
+from checkpoint import Blocks, Checkpoint
 from config import Config, Experts, Layer
+from fields import CheckpointError, shortened
 
 GROUP = 32
 FORMS = ("float32", "bfloat16", "float16", "int8", "int4", "stored")
@@ -148,7 +149,7 @@ def _joined(parts: list) -> np.ndarray | Blocks:
 
 def _check(name: str, shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
     if tuple(shape) != expected:
-        raise CheckpointError(f"The tensor {name!r} is {list(shape)}; by config.json it is {list(expected)}.")
+        raise CheckpointError(f"The tensor {shortened(name)} is {list(shape)}; by config.json it is {list(expected)}.")
 
 
 class _Tensors:
@@ -166,7 +167,7 @@ class _Tensors:
         return self.prefix + name in self.checkpoint
 
     def matrix(self, name: str, *shape: int) -> np.ndarray | Blocks:
-        out = self.checkpoint.read(self.prefix + name)
+        out = self.checkpoint.floats(self.prefix + name)
         _check(self.prefix + name, out.shape, shape)
         return out
 
@@ -181,7 +182,7 @@ def _head(checkpoint: Checkpoint, config: Config, prefix: str, out: Writer) -> N
         return
     for name in ("lm_head.weight", prefix.removesuffix("model.") + "lm_head.weight"):
         if name in checkpoint:
-            w = checkpoint.read(name)
+            w = checkpoint.floats(name)
             _check(name, w.shape, (config.vocabulary, config.width))
             return out.product("head", w)
     raise CheckpointError("The checkpoint has no lm_head.weight, and config.json does not say tie_word_embeddings.")
