@@ -58,9 +58,17 @@ def product(p: Weights, name: str, x: jax.Array, out=None) -> jax.Array:
     return y.astype(out)
 
 
+def has_blocks(p: Weights, name: str) -> bool:
+    """Whether a table lies as a product's blocks do, [width, rows]."""
+    return name not in p and p[name + ".scale"].ndim == 2
+
+
 def rows(p: Weights, name: str, which: jax.Array, dtype) -> jax.Array:
     if name in p:
         return p[name][which].astype(dtype)
+    if has_blocks(p, name):
+        columns = {key: array[:, which] for key, array in p.items() if key.startswith(name + ".")}
+        return weight(columns, name, F32)[0].T.astype(dtype)
     return (p[name + ".int8"][which].astype(F32) * p[name + ".scale"][which, None]).astype(dtype)
 
 
@@ -229,8 +237,8 @@ def forward(config: Config, dtype, p: Weights, cache: list[jax.Array], tokens: j
 
 def logits_of(config: Config, p: Weights, x: jax.Array) -> jax.Array:
     """[tokens, vocabulary], float32."""
-    if not config.is_tied:
-        out = product(p, "head", x, F32)
+    if not config.is_tied or has_blocks(p, "embedding"):
+        out = product(p, "embedding" if config.is_tied else "head", x, F32)
     else:
         table = p.get("embedding", p.get("embedding.int8"))
         out = lax.dot_general(x, table.astype(x.dtype), (((1,), (1,)), ((), ())), preferred_element_type=F32)

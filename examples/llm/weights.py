@@ -17,7 +17,8 @@ the integers before they are scaled, if there are zero points.
 The matrices of a layer's experts have one more dimension in front, the experts, in the array and in the scales. What a router
 multiplies with stays in floats.
 
-The embedding is [vocabulary, width] and the head of a model that has no other; quantised it is int8 with a scale a row.
+The embedding is [vocabulary, width] and the head of a model that has no other; quantised it is int8 with a scale a row,
+NAME.scale [vocabulary]. Of a checkpoint that has it in blocks they stay what they are: a product's, [width, vocabulary].
 """
 from __future__ import annotations
 
@@ -125,9 +126,12 @@ class Writer:
             self.arrays[name + ".zero"] = np.ascontiguousarray(w.zeros.T)
 
     def rows(self, name: str, table: np.ndarray | Blocks) -> None:
-        """A table of which rows are read: embeddings, and positions."""
+        """A table of which rows are read: embeddings, and positions. Blocks lie as those of a product do, which the head may
+        be: the other way around, with scales along what a product sums, it would take the time of ten heads."""
+        if isinstance(table, Blocks) and self.form == "stored":
+            return self.blocks(name, table)
         wide = table.numbers() if isinstance(table, Blocks) else table
-        if self.form in ("int8", "int4") or isinstance(table, Blocks) and self.form == "stored":
+        if self.form in ("int8", "int4"):
             whole = quantise(wide, 8, wide.shape[1])
             self.arrays[name + ".int8"], self.arrays[name + ".scale"] = whole.values, whole.scales[:, 0].astype(np.float32)
         else:

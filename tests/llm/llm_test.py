@@ -188,7 +188,7 @@ class Forms(Test):
             if name.endswith((".int4", ".int8")):
                 wide, scale = array.astype(np.float32), scale.astype(np.float32)
                 if base in ("embedding", "positions"):
-                    out[base] = wide * scale[:, None]
+                    out[base] = (wide * np.repeat(scale, wide.shape[0] // scale.shape[0], 0)).T if scale.ndim == 2 else wide * scale[:, None]
                 elif scale.ndim == wide.ndim - 1:
                     out[base] = wide * scale[..., None, :]
                 else:
@@ -360,6 +360,7 @@ class Gguf(Test):
                 wide = Forms.dequantised(self, arrays)
                 expected = opened.numbers("model.layers.1.mlp.down_proj.weight").T
                 np.testing.assert_array_equal(wide["layers.1.down"], expected)
+                np.testing.assert_array_equal(wide["embedding"], opened.numbers("model.embed_tokens.weight"))
                 found, _ = greedy(generate.LanguageModel(out, DEVICES[0]), PROMPT, 1)
                 expected = Forms.logits(self, out, "llama2", wide)
                 self.assertLess(np.abs(found - expected).max(), CLOSE)
