@@ -297,8 +297,9 @@ Complex<Ops> Sinh(const Ops& o, const Complex<Ops>& z) {
 template <class Ops>
 Complex<Ops> Cosh(const Ops& o, const Complex<Ops>& z) {
   const auto w = Cos(o, Complex<Ops>{o.Neg(z.im), z.re});
-  const auto zero = o.Const(0.0);
-  return {w.re, o.Select(o.Eq(z.im, zero), o.Select(o.Lt(z.re, zero), o.Neg(z.im), z.im), w.im)};
+  // sinh(re) im, without its size.
+  const auto real = o.Mul(CopySign(o, o.Const(1.0), z.re), z.im);
+  return {w.re, o.Select(o.Eq(z.im, o.Const(0.0)), real, w.im)};
 }
 
 // 1 / (1 + e^-z), or e^z / (1 + e^z) on the left, so that the exponential does not overflow.

@@ -119,6 +119,8 @@ void CheckHyperbolicOfReals() {
       EXPECT_EQ(std::signbit(ComplexSinh(C(x, zero)).imag()), std::signbit(zero)) << x;
       EXPECT_EQ(std::signbit(ComplexCosh(C(x, zero)).imag()), std::signbit(zero) != std::signbit(x)) << x;
     }
+    for (const T x : {T{0}, -T{0}})
+      EXPECT_EQ(std::signbit(ComplexCosh(C(x, zero)).imag()), std::signbit(zero) != std::signbit(x)) << x;
     EXPECT_TRUE(std::isnan(ComplexCosh(C(nan, zero)).real()));
     EXPECT_TRUE(std::isnan(ComplexSinh(C(nan, zero)).real()));
     EXPECT_EQ(ComplexCosh(C(nan, zero)).imag(), T{0});
