@@ -136,6 +136,26 @@ TEST(FusionTest, ConstantsAreNoArraysOnHoweverManyWays) {
   EXPECT_NE(groups.find(";"), std::string::npos) << groups;
 }
 
+// Two sums of the same terms, of more formulas than a kernel has, are cut as two sums that one kernel makes.
+TEST(FusionTest, LongSumsAreCutAsSums) {
+  std::string body = "x = f32[64] parameter(0)\n n0 = f32[64] negate(x)\n d0 = f32[64] negate(x)\n";
+  for (int i = 1; i <= 121; ++i)
+    body += Format(R"(p{0} = f32[64] parameter({0})
+  e{0} = f32[64] exponential(p{0})
+  w{0} = f32[64] multiply(e{0}, x)
+  n{0} = f32[64] add(n{1}, w{0})
+  d{0} = f32[64] add(d{1}, e{0})
+)",
+                   i, i - 1);
+  FusionOptions options;
+  options.limits.bindings = 200;
+  EXPECT_EQ(GroupsOf(body + "ROOT r = f32[64] divide(n121, d121)", options), "loop n40 d40 e41; loop r");
+  // Without a limit on formulas they are one kernel, but for the instructions that it may have.
+  options.limits.formulas = 1e9;
+  options.limits.inlined = 1000;
+  EXPECT_EQ(GroupsOf(body + "ROOT r = f32[64] divide(n121, d121)", options), "loop r");
+}
+
 // Steps of an iota, as the shifts that take codes out of words, are made anew wherever they are asked for.
 TEST(FusionTest, WhatIsMadeOfIndicesIsNeverStored) {
   EXPECT_EQ(GroupsOf(R"(p = f32[8,16] parameter(0)

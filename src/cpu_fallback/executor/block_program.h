@@ -211,7 +211,7 @@ class BlockProgram {
     std::shared_ptr<const native::NativeCode> code;
     std::vector<NativeOperand> operands;
   };
-  static constexpr std::size_t kMaxNativeOperands = 48;
+  static constexpr std::size_t kMaxNativeOperands = 128;
   // Registers one behind the other, LineStride apart, that are a row of memory each element.
   struct Line {
     std::vector<int> slots;  // by part; -1: there is none

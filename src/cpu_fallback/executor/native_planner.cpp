@@ -69,10 +69,12 @@ NativePlanner::Loop& NativePlanner::LoopAt(int level) {
   while (loops_.size() <= static_cast<std::size_t>(level)) loops_.push_back(std::make_unique<Loop>());
   return *loops_[static_cast<std::size_t>(level)];
 }
+// What one loop makes and a later one needs is an operand of both: of long sums of the same terms all of these, which
+// leaves them half of what there may be.
 int NativePlanner::OpenLevel(int wanted) {
   int level = std::max(wanted, 0);
   while (LoopAt(level).builder.graph().nodes.size() > kMaxNodes ||
-         LoopAt(level).operands.size() + 6 > BlockProgram::kMaxNativeOperands)
+         LoopAt(level).operands.size() > BlockProgram::kMaxNativeOperands / 2)
     ++level;
   return level;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How PlanFusion works, with a file for each step: classify.cpp, keep.cpp (with updates.cpp), groups.cpp, merge.cpp and
-// order.cpp.
+// How PlanFusion works, with a file for each step: classify.cpp, keep.cpp (with cuts.cpp, updates.cpp), groups.cpp,
+// merge.cpp and order.cpp.
 #pragma once
 
 #include <algorithm>
@@ -72,6 +72,11 @@ class FusionPlanner {
     int nodes = 0;
     int64_t evaluations = 0;
     double formulas = 0;  // FusionLimits::formulas
+    // Something found no room: nothing that is made of formulas is inlined any more. `cut`: the value that was kept
+    // for that and whose kernel makes others too, `cut_with` with it.
+    bool is_closed = false;
+    const Instruction* cut = nullptr;
+    std::size_t cut_with = 0;
     // Where the device limits a kernel's buffers: the values that it reads if nothing more is inlined, and those that
     // it writes.
     std::unordered_set<ValueRef, ValueRefHash> reads;
@@ -98,7 +103,10 @@ class FusionPlanner {
 
   static bool IsStructural(Opcode op);
 
-  static KernelId KernelOf(const Instruction& i) { return {i.id()}; }
+  KernelId KernelOf(const Instruction& i) const {
+    const auto joint = joint_.find(i.id());
+    return {joint == joint_.end() ? i.id() : joint->second};
+  }
   std::size_t Index(const Instruction* i) const { return static_cast<std::size_t>(i->id()); }
 
   void Classify();
@@ -116,6 +124,12 @@ class FusionPlanner {
   void DecideKept();
 
   bool HasBufferLimit() const { return options_.buffer_limit < std::numeric_limits<int>::max(); }
+
+  // Finds holds_formula_.
+  void FindFormulas();
+  // Of a value that is kept because the one kernel that reads it is full: has it made by the kernel of the others of
+  // which that holds, so that what they share is computed once.
+  void JoinCut(const Instruction& i, const Uses& mine);
 
   void StartGroup(const Instruction& i);
 
@@ -281,6 +295,8 @@ class FusionPlanner {
   std::unordered_map<KernelId, KernelSize, KernelIdHash> size_of_;
   // Of what dots read, which may be behind views: the dots.
   std::unordered_map<const Instruction*, std::vector<const Instruction*>> dots_of_;
+  std::vector<bool> holds_formula_;     // by id: it is a formula, or made of one that could be inlined
+  std::unordered_map<int, int> joint_;  // of values that are made beside others (JoinCut): of which one, by id
   std::unordered_map<const Instruction*, ArrayReads> reads_of_;
   // Of values in whose place others are written: the first instruction that makes one of these.
   std::unordered_map<ValueRef, const Instruction*, ValueRefHash> first_overwriting_;

@@ -11,13 +11,6 @@
 
 namespace krafla::plan {
 
-namespace {
-
-// The least ElementCost of what is made of many operations. Roots and quotients are operations of processors.
-constexpr double kLeastFormula = 20;
-
-}  // namespace
-
 void FusionPlanner::AddContext(Uses& uses, const Context& c) {
   if (!uses.many)
     for (Context& have : uses.contexts)
@@ -34,6 +27,7 @@ void FusionPlanner::AddContext(Uses& uses, const Context& c) {
 void FusionPlanner::DecideKept() {
   std::vector<Uses> uses(class_.size());
   FindFirstOverwriting();
+  FindFormulas();
   const auto& all = computation_.instructions();
   Keep(uses, computation_.root(), nullptr);
   for (auto it = all.rbegin(); it != all.rend(); ++it) {
@@ -80,6 +74,7 @@ void FusionPlanner::DecideKept() {
             HeroUses(i, uses);
             break;
           }
+          if (kept.why == KeptWhy::kFullKernel) JoinCut(i, mine);
           StartGroup(i);
           asked_[Index(&i)] = std::move(mine);
           mine = {};
@@ -96,7 +91,8 @@ void FusionPlanner::StartGroup(const Instruction& i) {
   if (!HasBufferLimit()) return;
   KernelSize& size = size_of_[KernelOf(i)];
   AddReads(i, size.reads);
-  size.results = std::max<int64_t>(i.shape().leaf_count(), 1);
+  const int64_t results = std::max<int64_t>(i.shape().leaf_count(), 1);
+  size.results = joint_.contains(i.id()) ? size.results + results : results;
 }
 
 void FusionPlanner::AddReads(const Instruction& i, std::unordered_set<ValueRef, ValueRefHash>& reads) const {
@@ -243,13 +239,19 @@ bool FusionPlanner::IsOfOneElement(const KernelId& kernel) const {
 
 KeptWhy FusionPlanner::TakeRoom(const Instruction& i, double cost,
                                 const std::vector<std::pair<KernelId, int64_t>>& kernels) {
-  const double formula = cost >= kLeastFormula ? cost : 0;
+  const double formula = cost >= kLeastFormulaCost ? cost : 0;
   // What a kernel reaches in several ways it evaluates several times. A chain that doubles at each step is cut.
   for (const auto& [kernel, copies] : kernels) {
-    const KernelSize& have = size_of_[kernel];
-    if (have.nodes >= limits_.inlined) return KeptWhy::kFullKernel;
-    if (formula > 0 && have.formulas > 0 && have.formulas + formula * static_cast<double>(copies) > limits_.formulas)
+    KernelSize& have = size_of_[kernel];
+    if (have.nodes >= limits_.inlined) {
+      have.is_closed = true;
       return KeptWhy::kFullKernel;
+    }
+    if (have.is_closed && cost > 0 && holds_formula_[Index(&i)]) return KeptWhy::kFullKernel;
+    if (formula > 0 && have.formulas > 0 && have.formulas + formula * static_cast<double>(copies) > limits_.formulas) {
+      have.is_closed = true;
+      return KeptWhy::kFullKernel;
+    }
     if (have.evaluations + copies > std::max<int64_t>(limits_.evaluations, limits_.evaluations_each * (have.nodes + 1)))
       return KeptWhy::kEvaluations;
     if (HasBufferLimit() && !FitsBuffers(i, have)) return KeptWhy::kBuffers;

@@ -49,7 +49,9 @@ bool FusionPlanner::Build(FusionGroup& g) const {
 bool FusionPlanner::IsTooFull(const FusionGroup& g) const {
   std::size_t nodes = g.heroes.size() + g.roots.size();
   double formulas = 0;
+  std::unordered_set<KernelId, KernelIdHash> seen;  // values that are made together have one
   const auto add = [&](const Instruction* i) {
+    if (!seen.insert(KernelOf(*i)).second) return;
     if (auto size = size_of_.find(KernelOf(*i)); size != size_of_.end())
       nodes += static_cast<std::size_t>(size->second.nodes), formulas += size->second.formulas;
   };
