@@ -486,6 +486,39 @@ TEST(LoopKernelTest, SeveralOutputsAndLongChains) {
   CheckLoop(std::move(b).Finish(), "chain");
 }
 
+// As of qubits: dimensions of few elements in several orders, complex numbers, and a factor of one dimension.
+TEST(LoopKernelTest, SeveralShortDimensions) {
+  constexpr auto kType = ElementType::kF32;
+  const std::vector<std::vector<int64_t>> shapes = {{2, 2, 2, 2, 2, 2, 2, 2}, {3, 2, 5, 4, 3, 2}, {2, 3, 2, 2, 31}};
+  for (const std::vector<int64_t>& dims : shapes) {
+    ProgramBuilder b(dims);
+    auto& s = b.space();
+    const auto rank = static_cast<int>(dims.size());
+    int64_t count = 1;
+    for (int64_t d : dims) count *= d;
+    const int in = b.AddBuffer(kType, 2 * count, false), factors = b.AddBuffer(kType, dims[0], false);
+    const int out = b.AddBuffer(kType, 2 * count, true);
+    NodeId re = b.Load(factors, kType, s.Iter(0)), im = re;
+    for (int turn = 0; turn < rank; ++turn) {
+      // The dimensions from `turn` on lie before the others.
+      IndexId at = s.Constant(0);
+      for (int k = 0; k < rank; ++k) {
+        const int d = (turn + k) % rank;
+        at = s.Add(s.Mul(at, dims[static_cast<std::size_t>(d)]), s.Iter(d));
+      }
+      at = s.Mul(at, 2);
+      const NodeId x = b.Load(in, kType, at), y = b.Load(in, kType, s.AddConstant(at, 1));
+      const NodeId less = b.Hlo(Opcode::kSubtract, kType, {b.Hlo(Opcode::kMultiply, kType, {re, x}), y});
+      im = b.Hlo(Opcode::kAdd, kType, {b.Hlo(Opcode::kMultiply, kType, {im, y}), x});
+      re = less;
+    }
+    const IndexId linear = s.Mul(RowMajor(b), 2);
+    b.AddStore({.buffer = out, .index = linear, .node = re, .storage = kType});
+    b.AddStore({.buffer = out, .index = s.AddConstant(linear, 1), .node = im, .storage = kType});
+    CheckLoop(std::move(b).Finish(), "short dimensions");
+  }
+}
+
 TEST(LoopKernelTest, InPlaceUpdateReadsBeforeItWrites) {
   // Two results; the first shares its buffer with the second input.
   const int64_t n = 5000;

@@ -12,6 +12,7 @@
 #include "cpu_fallback/executor/unrolled_program.h"
 #include "cpu_fallback/executor/wide_moves.h"
 #include "cpu_fallback/native/native_code.h"
+#include "plan/reindex.h"
 
 namespace krafla::cpu {
 
@@ -133,6 +134,15 @@ Result<BlockProgram> CompileTiled(const ElementProgram& program, int64_t runs, s
   return block;
 }
 
+// Tiles of fewer elements are what several short dimensions leave: most of their time are their steps' own.
+constexpr int64_t kFewOfTile = 128;
+
+bool IsAffine(const ElementProgram& program, plan::IndexId index) {
+  for (int d = 0; d < static_cast<int>(program.space.dims().size()); ++d)
+    if (!program.space.StrideAlong(index, d).affine) return false;
+  return true;
+}
+
 // Nanoseconds for a tile, roughly.
 double TileTime(const ElementProgram& program, double elements) {
   double time = 0;
@@ -141,7 +151,7 @@ double TileTime(const ElementProgram& program, double elements) {
       case NodeOp::kConstant:
       case NodeOp::kParam:
       case NodeOp::kBitcast: break;
-      case NodeOp::kLoad: time += 5 + 0.1 * elements; break;
+      case NodeOp::kLoad: time += 5 + (IsAffine(program, n.index) ? 0.1 : 1) * elements; break;
       case NodeOp::kHlo:
         time += 5 + (GetOpInfo(n.opcode).lowering == Lowering::kFormula ? 0.6 : 0.05) * elements;
         break;
@@ -156,6 +166,44 @@ double TileTime(const ElementProgram& program, double elements) {
     }
   }
   return time + static_cast<double>(program.stores.size()) * (5 + 0.1 * elements);
+}
+
+// How a program runs tile by tile.
+struct Tiled {
+  BlockProgram program;
+  TileShape shape;
+  double time = 0;
+};
+Result<Tiled> MakeTiled(const ElementProgram& program, int64_t runs, std::optional<int64_t> band) {
+  Tiled out;
+  KRAFLA_ASSIGN(out.program, CompileTiled(program, runs, band, out.shape));
+  const double speed = out.program.native_count() > 0 ? 0.3 : 1;
+  out.time = speed * TileTime(program, static_cast<double>(out.shape.planes * out.shape.rows * out.shape.columns)) *
+             static_cast<double>(TileGrid(program.space.dims(), out.shape).count());
+  return out;
+}
+
+// A program over several short dimensions, of which two have few elements, as one over all its points: native code
+// finds their places by vectors of numbers, once for all loads that go alike. Nothing: as it is it takes less time.
+Result<std::optional<Tiled>> MakeFlat(ElementProgram& program, int64_t runs, const Tiled& as_it_is) {
+  const bool has_few = as_it_is.shape.planes * as_it_is.shape.rows * as_it_is.shape.columns < kFewOfTile;
+  const int64_t elements = SaturatingProduct(program.space.dims());
+  // A few elements of a loop's turn are lanes of its routine.
+  const bool is_for_routine = runs > 1 && elements <= MostRoutineElements();
+  if (!native::HasNativeCode() || !has_few || is_for_routine || program.space.dims().size() < 3 ||
+      elements < kFewOfTile)
+    return std::optional<Tiled>();
+  ElementProgram flat = plan::Flattened(program);
+  const auto goes_along = [&](const plan::Store& s) {
+    const plan::IndexSpace::Affine along = flat.space.StrideAlong(s.index, 0);
+    // Parts of complex numbers lie two apart.
+    return along.affine && along.stride >= 1 && along.stride <= 2 && s.mask == plan::kNoNode;
+  };
+  if (!std::ranges::all_of(flat.stores, goes_along)) return std::optional<Tiled>();
+  KRAFLA_ASSIGN(Tiled tiled, MakeTiled(flat, runs, std::nullopt));
+  if (tiled.program.native_count() == 0 || tiled.time > as_it_is.time) return std::optional<Tiled>();
+  program = std::move(flat);
+  return std::optional<Tiled>(std::move(tiled));
 }
 
 class LoopKernelRun final : public CpuKernel {
@@ -233,17 +281,21 @@ Result<LoopRunner> LoopRunner::Make(ElementProgram program, int64_t runs, int ch
         continue;
       }
     }
-    if (std::optional<ElementProgram> over_rows = UnrolledRows(part)) part = std::move(*over_rows);
+    std::optional<ElementProgram> over_rows = UnrolledRows(part);
+    KRAFLA_ASSIGN(Tiled tiled, MakeTiled(over_rows ? *over_rows : part, runs, band));
+    if (!band) {
+      KRAFLA_ASSIGN(std::optional<Tiled> flat, MakeFlat(part, runs, tiled));
+      if (flat) tiled = std::move(*flat), over_rows.reset();
+    }
+    if (over_rows) part = std::move(*over_rows);
+    const TileShape& tile = tiled.shape;
     Piece piece;
-    TileShape tile;
-    KRAFLA_ASSIGN(piece.program, CompileTiled(part, runs, band, tile));
+    piece.program = std::move(tiled.program);
     piece.grid = TileGrid(part.space.dims(), tile);
     piece.plane_dim = tile.plane_dim;
     if (piece.IsOneTile()) piece.grid.Seek(0, piece.only);
     is_in_order = is_in_order && order.Add(out.pieces_.size(), part, piece.grid, *band);
-    const double speed = piece.program.native_count() > 0 ? 0.3 : 1;
-    time += speed * TileTime(part, static_cast<double>(tile.planes * tile.rows * tile.columns)) *
-            static_cast<double>(piece.grid.count());
+    time += tiled.time;
     out.tiles_ += piece.grid.count();
     out.frame_bytes_ = std::max(out.frame_bytes_, piece.program.frame_bytes());
     if (piece.grid.count() * tile.planes * tile.rows * tile.columns <= MostRoutineElements() && native::HasNativeCode())
