@@ -61,6 +61,7 @@ class Checkpoint:
     tokenizer_config: Values = Values({}, TOKENIZER, "tokenizer_config.json")
     generation_config: Values = Values({}, GENERATION, "generation_config.json")
     where: str = "config.json"                # what is named where the configuration is wrong
+    used: set[str] = dataclasses.field(default_factory=set)  # the tensors that were read
 
     def __contains__(self, name: str) -> bool:
         return name in self.tensors
@@ -68,7 +69,16 @@ class Checkpoint:
     def read(self, name: str) -> np.ndarray | Blocks:
         if name not in self.tensors:
             raise CheckpointError(f"The checkpoint has no tensor {name!r}.")
+        self.used.add(name)
         return self.tensors[name]()
+
+    def unused(self) -> list[str]:
+        """Tensors that nobody read. Buffers of positions and masks, which some files have, and towers for pictures and
+        sounds are left out."""
+        silent = ("rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias")
+        towers = ("vision", "visual", "audio", "multi_modal", "embed_image")
+        return [name for name in self.tensors
+                if name not in self.used and not name.endswith(silent) and not any(t in name for t in towers)]
 
     def numbers(self, name: str) -> np.ndarray:
         """As an array of floats, also where the file has it quantised."""

@@ -22,12 +22,13 @@ DEFAULTS = {
     "qwen2": {"max_position_embeddings": 32768, "sliding_window": 4096},
     "qwen2_moe": {"max_position_embeddings": 32768, "sliding_window": 4096},
     "qwen3": {"head_dim": 128, "max_position_embeddings": 32768, "sliding_window": 4096},
-    "qwen3_moe": {"max_position_embeddings": 32768, "sliding_window": 4096},
+    "qwen3_moe": {"num_key_value_heads": 4, "max_position_embeddings": 32768, "sliding_window": 4096},
     "phi3": {"max_position_embeddings": 4096, "rms_norm_eps": 1e-5},
     "smollm3": {"num_key_value_heads": 4, "max_position_embeddings": 32768, "rope_theta": 2e6, "tie_word_embeddings": True},
     "olmo2": {"rms_norm_eps": 1e-5},
     "gpt_oss": {"num_key_value_heads": 8, "head_dim": 64, "sliding_window": 128, "max_position_embeddings": 131072,
-                "rope_theta": 150000.0, "rms_norm_eps": 1e-5},
+                "rope_theta": 150000.0, "rms_norm_eps": 1e-5, "rope_scaling": {
+                    "rope_type": "yarn", "factor": 32.0, "truncate": False, "original_max_position_embeddings": 4096}},
     "gemma": GEMMA,
     "gemma2": {**GEMMA, "num_key_value_heads": 4, "sliding_window": 4096, "attn_logit_softcapping": 50.0,
                "final_logit_softcapping": 30.0},
@@ -215,7 +216,11 @@ def _kinds(config: Values, count: int, family: str) -> list[str]:
     elif family == "gemma3_text":
         every = config.get("sliding_window_pattern")
         full = [(i + 1) % every == 0 for i in range(count)]
-    elif family.startswith("qwen"):
+    elif family == "qwen2_moe":  # the first ones, and every second of these
+        full = [i % 2 == 1 or i >= config.get("max_window_layers") for i in range(count)]
+    elif family == "smollm3":
+        full = _turns(config, count, family)
+    elif family in ("qwen2", "qwen3"):
         full = [i < config.get("max_window_layers") for i in range(count)]
     else:
         full = [False] * count
@@ -299,6 +304,8 @@ def read_config(given: dict, where: str = "config.json") -> Config:
     family, config = _family_of(given, where)
     if family == "gpt2":
         return _gpt2(config)
+    if config.get("use_bidirectional_attention"):
+        raise CheckpointError(f"{config.where} has attention to what follows, as models of embeddings have; text is not generated so.")
     gemma = family.startswith("gemma")
     width, heads = config.get("hidden_size"), config.get("num_attention_heads")
     size = config.get("head_dim") or _per_head(config, width, heads)

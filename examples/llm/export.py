@@ -175,6 +175,9 @@ def export(checkpoint: Checkpoint, out: pathlib.Path, form: str = "stored", acti
     say(f"{config.family}, {len(config.layers)} layers, width {config.width}, {config.vocabulary} tokens")
     arrays = weights.load(checkpoint, config, form, activations,
                           lambda done, total: say(f"layer {done + 1} of {total}") if done % 8 == 0 else None)
+    if unused := checkpoint.unused():
+        say(f"{len(unused)} tensors of the checkpoint have no place in {config.family} and are left out: {', '.join(unused[:4])}"
+            f"{', ..' if len(unused) > 4 else ''}")
     write_safetensors(out / "weights.safetensors", arrays)
     size = sum(a.nbytes for a in arrays.values())
     say(f"{size / 1e6:.1f} MB of weights; exporting {len(lengths) + 2} programs")

@@ -91,8 +91,8 @@ CONFIG = {
     "vocab_size": Field(whole(1, 1 << 28)), "hidden_size": Field(WIDTH), "intermediate_size": Field(WIDTH),
     "num_hidden_layers": Field(LAYERS), "num_attention_heads": Field(HEADS), "num_key_value_heads": Field(HEADS, None),
     "head_dim": Field(HEADS, None), "max_position_embeddings": Field(POSITIONS, 2048),
-    "rms_norm_eps": Field(ABOVE_0, 1e-6), "hidden_act": Field(TEXT), "hidden_activation": Field(TEXT, "gelu_pytorch_tanh"),
-    "tie_word_embeddings": Field(FLAG, False),
+    "rms_norm_eps": Field(ABOVE_0, 1e-6), "hidden_act": Field(TEXT, "silu"), "hidden_activation": Field(TEXT, "gelu_pytorch_tanh"),
+    "tie_word_embeddings": Field(FLAG, False), "use_bidirectional_attention": Field(FLAG, False),
     # Rotary embeddings.
     "rope_theta": Field(ABOVE_0, 10000.0), "rope_local_base_freq": Field(ABOVE_0, 10000.0),
     "rope_scaling": Field(OBJECT, None), "rope_parameters": Field(OBJECT, None),
@@ -112,7 +112,7 @@ CONFIG = {
     "swiglu_limit": Field(ABOVE_0, 7.0), "swiglu_alpha": Field(NUMBER, 1.702),
     # GPT-2's names.
     "n_embd": Field(WIDTH), "n_head": Field(HEADS), "n_layer": Field(LAYERS), "n_inner": Field(WIDTH, None),
-    "n_positions": Field(POSITIONS), "n_ctx": Field(POSITIONS), "activation_function": Field(TEXT),
+    "n_positions": Field(POSITIONS), "n_ctx": Field(POSITIONS), "activation_function": Field(TEXT, "gelu_new"),
     "layer_norm_epsilon": Field(ABOVE_0, 1e-5), "scale_attn_weights": Field(FLAG, True),
     "scale_attn_by_inverse_layer_idx": Field(FLAG, False), "add_cross_attention": Field(FLAG, False),
     "eos_token_id": Field(either(TOKEN, list_of(TOKEN)), []),
