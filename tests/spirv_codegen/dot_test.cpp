@@ -128,6 +128,14 @@ TEST(DotTest, RowsInFewValues) {
   }
 }
 
+// A sum, or few of them, of which each is a subgroup's on the host's cores; of more a lane has one.
+TEST(DotTest, SingleSums) {
+  for (const Shape& s : {Shape{{}, 1, 1, 256}, Shape{{}, 1, 1, 4224}, Shape{{}, 1, 1, 40000}, Shape{{3}, 1, 1, 260},
+                         Shape{{9}, 1, 1, 64}})
+    for (const ElementType type : {ElementType::kF32, ElementType::kBF16})
+      for (const bool bias : {false, true}) CheckOnIntegers(Dot(s, {.type = type, .bias = bias}), 5);
+}
+
 // Depths that one workgroup does not take: two parts and a rest, the epilogue after all of them.
 TEST(DotTest, DepthsInParts) {
   const int64_t k = (1 << 18) + 3;

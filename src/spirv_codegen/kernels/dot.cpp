@@ -164,6 +164,7 @@ struct RowSums {
 // Fewer parts first: columns share what is read of the rows.
 RowSums RowSumsOf(const TileProblem& t, uint32_t subgroup, int64_t most_values) {
   RowSums out{static_cast<int>(t.rows)};
+  if (t.columns == 1) out.columns = 1;
   const bool chained = ChainedSums::Chained(ComputeKind(t.accumulate), t.depth / int64_t{subgroup});
   while (out.parts > 1 && out.values(chained) > most_values) out.parts /= 2;
   while (out.columns > 1 && out.values(chained) > most_values) out.columns /= 2;
@@ -311,7 +312,9 @@ Refusal RefusesRows(const DotCase& c) {
   if (k.k < int64_t{subgroup} * 4) return "a short depth";
   if (!DepthVectors(p.a, k.k, true) || !DepthVectors(p.b, k.k, false) || p.b.row_stride != 1)
     return "the operands do not lie along the depth";
-  if (p.tile.columns <= 1) return "a single sum";
+  // Parts of its depth fill a device, and else it leaves lanes idle to give each a sum.
+  if (p.tile.columns <= 1 && (c.target.tuning.dot.wanted_sums > 0 || p.tile.batch >= int64_t{subgroup}))
+    return "a single sum";
   return std::nullopt;
 }
 
