@@ -14,47 +14,47 @@ namespace {
 constexpr std::string_view kShrink = R"(HloModule shrink
 max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] maximum(a, b) }
 body {
-  p = (s32[], f32[64,64], f32[64,64], u8[3]) parameter(0)
+  p = (s32[], f32[128,128], f32[128,128], u8[3]) parameter(0)
   i = s32[] get-tuple-element(p), index=0
-  x = f32[64,64] get-tuple-element(p), index=1
-  w = f32[64,64] get-tuple-element(p), index=2
+  x = f32[128,128] get-tuple-element(p), index=1
+  w = f32[128,128] get-tuple-element(p), index=2
   f = u8[3] get-tuple-element(p), index=3
   one = s32[] constant(1)
   j = s32[] add(i, one)
-  y = f32[64,64] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  y = f32[128,128] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
   g = u8[3] reverse(f), dimensions={0}
-  ROOT o = (s32[], f32[64,64], f32[64,64], u8[3]) tuple(j, y, w, g)
+  ROOT o = (s32[], f32[128,128], f32[128,128], u8[3]) tuple(j, y, w, g)
 }
 cond {
-  p = (s32[], f32[64,64], f32[64,64], u8[3]) parameter(0)
-  x = f32[64,64] get-tuple-element(p), index=1
-  m = f32[64,64] abs(x)
+  p = (s32[], f32[128,128], f32[128,128], u8[3]) parameter(0)
+  x = f32[128,128] get-tuple-element(p), index=1
+  m = f32[128,128] abs(x)
   z = f32[] constant(0)
   greatest = f32[] reduce(m, z), dimensions={0,1}, to_apply=max
   end = f32[] constant(0.001)
   ROOT r = pred[] compare(greatest, end), direction=GT
 }
 ENTRY e {
-  x = f32[64,64] parameter(0)
-  w = f32[64,64] parameter(1)
+  x = f32[128,128] parameter(0)
+  w = f32[128,128] parameter(1)
   f = u8[3] parameter(2)
   zero = s32[] constant(0)
-  t = (s32[], f32[64,64], f32[64,64], u8[3]) tuple(zero, x, w, f)
-  l = (s32[], f32[64,64], f32[64,64], u8[3]) while(t), condition=cond, body=body
+  t = (s32[], f32[128,128], f32[128,128], u8[3]) tuple(zero, x, w, f)
+  l = (s32[], f32[128,128], f32[128,128], u8[3]) while(t), condition=cond, body=body
   i = s32[] get-tuple-element(l), index=0
-  y = f32[64,64] get-tuple-element(l), index=1
+  y = f32[128,128] get-tuple-element(l), index=1
   g = u8[3] get-tuple-element(l), index=3
-  ROOT o = (s32[], f32[64,64], u8[3]) tuple(i, y, g)
+  ROOT o = (s32[], f32[128,128], u8[3]) tuple(i, y, g)
 })";
 
 class TurnsTest : public DeviceTest {
  protected:
   static std::vector<Literal> Arguments(float start, float scale) {
-    std::vector<float> x(64 * 64, start), w(64 * 64, 0.0f);
-    for (std::size_t i = 0; i < 64; ++i) w[i * 65] = scale;
+    std::vector<float> x(128 * 128, start), w(128 * 128, 0.0f);
+    for (std::size_t i = 0; i < 128; ++i) w[i * 129] = scale;
     std::vector<Literal> out;
-    out.push_back(MakeLiteral<float>("f32[64,64]", x));
-    out.push_back(MakeLiteral<float>("f32[64,64]", w));
+    out.push_back(MakeLiteral<float>("f32[128,128]", x));
+    out.push_back(MakeLiteral<float>("f32[128,128]", w));
     out.push_back(MakeLiteral<uint8_t>("u8[3]", {1, 2, 3}));
     return out;
   }
@@ -70,7 +70,7 @@ class TurnsTest : public DeviceTest {
     EXPECT_EQ(Values<int32_t>(results[0]), std::vector<int32_t>{turns});
     float x = start;
     for (int32_t t = 0; t < turns; ++t) x *= scale;
-    EXPECT_EQ(Values<float>(results[1]), std::vector<float>(64 * 64, x));
+    EXPECT_EQ(Values<float>(results[1]), std::vector<float>(128 * 128, x));
     EXPECT_EQ(Values<uint8_t>(results[2]),
               turns % 2 == 0 ? (std::vector<uint8_t>{1, 2, 3}) : (std::vector<uint8_t>{3, 2, 1}));
   }
