@@ -153,13 +153,6 @@ const std::vector<Row>& Rows() {
            {"lavapipe", "dot.rows 8"},
            {"swiftshader", "dot.rows 4"},
        }},
-      {"dot of f32, a vector by a vector of 40000",
-       Dot("f32", "f32", 1, 1, 40000),
-       {
-           {"min_vulkan11 amd_rdna3 intel_xe2 nvidia_ada", "dot.blocks 32, join 64"},
-           {"lavapipe", "dot.rows 8"},
-           {"swiftshader", "dot.rows 4"},
-       }},
       {"dot of f32, 16 rows and columns over a depth of 20000",
        Dot("f32", "f32", 16, 16, 20000),
        {
