@@ -30,6 +30,7 @@ class MappedFile {
       data = mmap(nullptr, static_cast<std::size_t>(about.st_size), PROT_READ, MAP_PRIVATE, file, 0);
     const int why = errno;
     close(file);
+    if (data == MAP_FAILED && about.st_size == 0) return krafla::InvalidArgument("{} is empty.", path);
     if (data == MAP_FAILED) return krafla::Unavailable("{} cannot be mapped: {}.", path, std::strerror(why));
     return std::shared_ptr<const MappedFile>(new MappedFile(data, static_cast<std::size_t>(about.st_size)));
   }

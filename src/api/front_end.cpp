@@ -44,8 +44,7 @@ PassOptions PassOptionsFor(const CompileOptions& options, const CompileTarget& t
     out.fold_module_work_limit = int64_t{1} << 32;
   }
   if (target.takes_dilated_convolutions) out.disabled.insert("dilated_convolution_expander");
-  // It splits them itself, within one kernel.
-  if (target.folds_windows) out.disabled.insert("window_splitter");
+  out.folds_windows = target.folds_windows;
   if (target.runs_steps_at_once) out.disabled.insert("call_roller");
   if (!target.reduces_columns_faster) out.disabled.insert("interleaved_reduction_expander");
   // Without row groups the scores of the backward pass would be stored as those of the forward pass are.

@@ -39,6 +39,8 @@ struct PassOptions {
   // A product whose operand would be put together from blocks of at least so many bytes is one for each block, which
   // are sent while others are worked on; 0: none is.
   int64_t least_bytes_by_turns = 0;
+  // Windows over several dimensions are folded in one kernel, and gain from a kernel each only where they are large.
+  bool folds_windows = false;
   // Where there is none, nobody is told.
   ShardingObserver inspect_sharding;
   // Who cuts custom calls of others (passes/custom_partitioner.h); null: nobody does. It outlives the passes.

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "pass_harness.h"
+#include "passes/passes.h"
 #include "same_results.h"
 
 namespace krafla {
@@ -499,6 +500,20 @@ TEST(WindowSplitter, LeavesOthers) {
   EXPECT_EQ(WindowsAfter(Reducing("f32", "[20,30]", "[14,24]", "size=7x7", "add", "0")), 1U);
   EXPECT_EQ(WindowsAfter(Reducing("s32", "[20,30]", "[14,24]", "size=7x7", "add", "1")), 1U);
   EXPECT_EQ(WindowsAfter(Reducing("s32", "[20,30]", "[20,24]", "size=1x7", "maximum", "0")), 1U);
+}
+
+TEST(WindowSplitter, OnlyLargeOnesWhereTheyAreFolded) {
+  PassOptions options;
+  options.folds_windows = true;
+  const auto windows = [&](const std::string& text) {
+    auto module = ParseHloText(text);
+    EXPECT_TRUE(module.has_value());
+    EXPECT_TRUE(WindowSplitter(**module, options).has_value());
+    return Find(**module, Opcode::kReduceWindow).size();
+  };
+  EXPECT_EQ(windows(Reducing("f32", "[20,30]", "[20,30]", "size=5x5 pad=2_2x2_2", "maximum", "-inf")), 2U);
+  EXPECT_EQ(windows(Reducing("f32", "[20,30]", "[20,30]", "size=3x3 pad=1_1x1_1", "maximum", "-inf")), 1U);
+  EXPECT_EQ(windows(Reducing("s32", "[20,30]", "[6,22]", "size=9x9 stride=2x1", "add", "0")), 1U);
 }
 
 }  // namespace

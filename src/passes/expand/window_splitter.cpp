@@ -14,6 +14,11 @@ namespace {
 
 // How many elements the array between two windows costs for each of its own: it is stored, and loaded again.
 constexpr double kArrayBetween = 2;
+// So much less has to be combined: 3 x 3 x 3 just is.
+constexpr double kLeastGain = 1.9;
+// Of a device that folds them in one kernel: 5 x 5 and 3 x 3 x 3 are twice as fast apart, 3 x 3 are as fast, and those
+// further apart than one element lose (docs/results/2026-11-30-shared-work.md).
+constexpr int64_t kLeastFoldedTaps = 25;
 
 // The window's dimensions but `d`, or `d` alone.
 Window WithoutDimension(Window window, std::size_t d) {
@@ -43,6 +48,16 @@ WindowCosts CostsOf(const Instruction& i, std::size_t d) {
   return {results * taps, between * (own + kArrayBetween) + results * taps / own};
 }
 
+bool GainsWhereFolded(const Window& window) {
+  int64_t taps = 1;
+  for (const WindowDim& d : window) {
+    if (d.stride != 1) return false;
+    taps *= d.size;
+    if (taps >= kLeastFoldedTaps) taps = kLeastFoldedTaps;
+  }
+  return taps >= kLeastFoldedTaps;
+}
+
 Result<Instruction*> SplitWindow(Instruction* i) {
   if (!IsStatic(*i) || i->operand_count() != 2 || i->shape().IsTuple()) return nullptr;
   const Computation& combiner = *i->called(0);
@@ -59,7 +74,7 @@ Result<Instruction*> SplitWindow(Instruction* i) {
     if (window[d].size == 1) continue;
     ++dimensions;
     const WindowCosts costs = CostsOf(*i, d);
-    if (2 * costs.split > costs.whole || (best && costs.split >= least)) continue;
+    if (kLeastGain * costs.split > costs.whole || (best && costs.split >= least)) continue;
     best = d, least = costs.split;
   }
   if (dimensions < 2 || !best) return nullptr;
@@ -75,8 +90,11 @@ Result<Instruction*> SplitWindow(Instruction* i) {
 
 }  // namespace
 
-Result<bool> WindowSplitter(Module& module, const PassOptions&) {
-  return RewriteAll(module, Opcode::kReduceWindow, SplitWindow);
+Result<bool> WindowSplitter(Module& module, const PassOptions& options) {
+  return RewriteAll(module, Opcode::kReduceWindow, [&](Instruction* i) -> Result<Instruction*> {
+    if (options.folds_windows && !GainsWhereFolded(i->attr<WindowAttributes>().window)) return nullptr;
+    return SplitWindow(i);
+  });
 }
 
 }  // namespace krafla
