@@ -203,7 +203,8 @@ Result<> ConvertLapack(Converter& c, const Op& op, Body& body, std::string_view 
   // "lapack_spotrf_ffi"
   constexpr std::size_t kBefore = sizeof("lapack_s") - 1, kLength = 5;
   const auto routine = std::ranges::find(kRoutines, target.substr(kBefore, kLength), &Routine::name);
-  if (routine == std::end(kRoutines)) return Internal("{} is no routine of LAPACK that krafla has.", target);
+  if (routine == std::end(kRoutines))
+    return Internal("{} is not one of the routines of LAPACK that krafla has.", target);
   // Behind its own operands there may be the shapes of the results.
   if (op.operands.size() < routine->operands || op.results.size() != routine->results)
     return InvalidArgument("{} has {} operands and {} results.", target, op.operands.size(), op.results.size());
