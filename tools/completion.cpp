@@ -21,7 +21,7 @@ std::vector<std::string> ValuesOf(const OptionText& option) {
   if (!option.choices.empty()) return option.choices;
   if (option.value == "SELECTOR") return {"cpu", "vulkan"};
   if (option.value == "NAMES") {
-    std::vector<std::string> out = {"fusion", "loops", "overlap", "row-groups", "second-queue", "tuned"};
+    std::vector<std::string> out(std::begin(kOfAllDevices), std::end(kOfAllDevices));
     for (const FeatureName& feature : FeatureNames()) out.emplace_back(feature.name);
     for (const PassInfo& pass : AllPasses()) out.emplace_back(pass.name);
     return out;

@@ -10,12 +10,12 @@
 namespace krafla {
 
 Result<> CheckDisabledName(std::string_view name) {
-  constexpr std::string_view kOfAllDevices[] = {"fusion", "loops", "overlap", "row-groups", kSecondQueue, "tuned"};
   if (std::ranges::contains(kOfAllDevices, name) || FindPass(name).has_value()) return {};
   if (std::ranges::contains(FeatureNames(), name, &FeatureName::name)) return {};
   // The host's path is there for all that no other takes.
   if (name != NameOf(PathKind::kHost) && std::ranges::contains(kPathNames, name, &PathName::name)) return {};
-  std::string names = "fusion, loops, overlap, row-groups, second-queue, tuned";
+  std::string names;
+  for (const std::string_view n : kOfAllDevices) names += Format("{}{}", names.empty() ? "" : ", ", n);
   for (const FeatureName& f : FeatureNames()) names += Format(", {}", f.name);
   for (const PathName& p : kPathNames)
     if (p.kind != PathKind::kHost && p.kind != PathKind::kHostImport) names += Format(", {}", p.name);

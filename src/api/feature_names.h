@@ -20,9 +20,10 @@ inline constexpr std::string_view kDotsByTurns = "dots-by-turns";
 
 // Of CompileOptions::disabled, what is neither of a device nor a pass nor a path.
 inline constexpr std::string_view kSecondQueue = "second-queue";
+inline constexpr std::string_view kOfAllDevices[] = {"fusion", "loops", "overlap", "row-groups", kSecondQueue, "tuned"};
 
-// INVALID_ARGUMENT, with those that there are, for a name that is neither a device feature, nor "fusion", "loops",
-// "overlap", "row-groups", "second-queue" or "tuned", nor a path between devices, nor a pass, and for one to enable
+// INVALID_ARGUMENT, with those that there are, for a name that is neither a device feature, nor one of all devices, nor
+// a path between devices, nor a pass, and for one to enable
 // that is none of those above: everything else is on wherever the device has it.
 Result<> CheckDisabledName(std::string_view name);
 Result<> CheckEnabledName(std::string_view name);

@@ -114,12 +114,15 @@ Result<> Device::CreateHandle(const PhysicalDevice& physical) {
   constexpr float kPriorities[] = {1, 1};
   std::vector<VkDeviceQueueCreateInfo> queues(
       1, Struct<VkDeviceQueueCreateInfo>(VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO));
-  queues[0].queueFamilyIndex = queue_family_;
+  queues[0].queueFamilyIndex = queue_family();
   queues[0].queueCount = 1;
   queues[0].pQueuePriorities = kPriorities;
-  if (HasSideQueue(physical) && physical.side_queue->family == queue_family_) queues[0].queueCount = 2;
-  else if (HasSideQueue(physical))
-    queues.push_back(queues[0]), queues[1].queueFamilyIndex = physical.side_queue->family;
+  if (side_family() != queue_family()) {
+    queues.push_back(queues[0]);
+    queues[1].queueFamilyIndex = side_family();
+  } else if (HasSideQueue(physical)) {
+    queues[0].queueCount = 2;
+  }
   auto info = Struct<VkDeviceCreateInfo>(VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO);
   info.pNext = &chain.core;
   info.queueCreateInfoCount = static_cast<uint32_t>(queues.size());
@@ -146,7 +149,7 @@ bool Device::HasSideQueue(const PhysicalDevice& physical) const {
 }
 
 void Device::ShareBetweenQueues(VkBufferCreateInfo& info) const {
-  if (side_ == nullptr || side_family_ == queue_family_) return;
+  if (side_family() == queue_family()) return;
   info.sharingMode = VK_SHARING_MODE_CONCURRENT;
   info.queueFamilyIndexCount = static_cast<uint32_t>(families_.size());
   info.pQueueFamilyIndices = families_.data();
@@ -158,7 +161,8 @@ Result<> Device::Init(std::shared_ptr<Instance> instance, const PhysicalDevice& 
   profile_ = profile;
   options_ = std::move(options);
   physical_ = physical.handle;
-  queue_family_ = physical.compute_queue_family;
+  families_.fill(physical.compute_queue_family);
+  if (HasSideQueue(physical)) families_[1] = physical.side_queue->family;
 
   VkQueue queue = VK_NULL_HANDLE;
   QueueLock lock;
@@ -173,15 +177,13 @@ Result<> Device::Init(std::shared_ptr<Instance> instance, const PhysicalDevice& 
   if (options_.patch_functions) options_.patch_functions(functions_);
   if (queue == VK_NULL_HANDLE) {
     const uint32_t index = instance_->app() != nullptr ? instance_->app()->queue_index : 0;
-    functions_.vkGetDeviceQueue(handle_, queue_family_, index, &queue);
+    functions_.vkGetDeviceQueue(handle_, queue_family(), index, &queue);
   }
   queue_ = std::make_unique<Queue>(functions_, handle_, queue, std::move(lock));
   VkResult r = queue_->Init(profile_.features.timeline_semaphore, instance_->validation() == Validation::kShaders);
   if (r != VK_SUCCESS) return Fail(r, "create a timeline semaphore");
   if (HasSideQueue(physical)) {
-    side_family_ = physical.side_queue->family;
-    families_ = {queue_family_, side_family_};
-    functions_.vkGetDeviceQueue(handle_, side_family_, physical.side_queue->index, &queue);
+    functions_.vkGetDeviceQueue(handle_, side_family(), physical.side_queue->index, &queue);
     side_ = std::make_unique<Queue>(functions_, handle_, queue);
     r = side_->Init(true, false);
     if (r != VK_SUCCESS) return Fail(r, "create a timeline semaphore");

@@ -72,7 +72,7 @@ class Device : public std::enable_shared_from_this<Device> {
   const DeviceOptions& options() const { return options_; }
   VkDevice handle() const { return handle_; }
   const VolkDeviceTable& vk() const { return functions_; }
-  uint32_t queue_family() const { return queue_family_; }
+  uint32_t queue_family() const { return families_[0]; }
   bool uses_addresses() const { return profile_.features.buffer_device_address; }
 
   // The error of a lost device, or nothing. After a loss only destroying calls reach the driver.
@@ -118,7 +118,7 @@ class Device : public std::enable_shared_from_this<Device> {
   // The second queue, whose work runs beside the first one's: it begins once `after`, an event of the first, is
   // complete, and is not counted as a use of its buffers (Buffer::Use). Only where there is one.
   bool has_side_queue() const { return side_ != nullptr; }
-  uint32_t side_family() const { return side_family_; }
+  uint32_t side_family() const { return families_[1]; }
   Result<Event> SubmitBeside(VkCommandBuffer commands, Event after);
   // What is submitted to the first queue from here on begins once `beside` is complete. The event is complete then,
   // too.
@@ -197,11 +197,9 @@ class Device : public std::enable_shared_from_this<Device> {
   VkPhysicalDevice physical_ = VK_NULL_HANDLE;
   VkDevice handle_ = VK_NULL_HANDLE;
   VolkDeviceTable functions_ = {};
-  std::set<std::string> extensions_;  // enabled ones that hand memory to others
-  uint32_t queue_family_ = 0;
-  std::unique_ptr<Queue> queue_, side_;  // side_: null where there is none
-  uint32_t side_family_ = 0;
-  std::array<uint32_t, 2> families_ = {};  // of both
+  std::set<std::string> extensions_;       // enabled ones that hand memory to others
+  std::unique_ptr<Queue> queue_, side_;    // side_: null where there is none
+  std::array<uint32_t, 2> families_ = {};  // of both; of one queue, twice that of it
   VmaAllocator_T* allocator_ = nullptr;
   std::unique_ptr<PipelineStore> pipelines_;
   std::unique_ptr<Transfer> transfer_;

@@ -21,17 +21,17 @@ Result<vk::Event> VulkanExecutable::RunAt(std::span<const vk::BufferBinding> slo
   });
 }
 
-bool VulkanExecutable::GoesOnBeside(const Instruction& instruction) const {
-  bool found = false;
+std::unordered_set<const Instruction*> VulkanExecutable::ExchangesBeside() const {
+  std::unordered_set<const Instruction*> out;
   const auto look = [&](const Node& node) {
     const auto* at = std::get_if<HostNode>(&node);
     if (at == nullptr || at->exchange < 0) return;
     const auto* host = std::get_if<plan::HostKernel>(&plan_.kernels[static_cast<std::size_t>(at->kernel)].body);
-    found = found || (host != nullptr && host->instruction == &instruction);
+    if (host != nullptr) out.insert(host->instruction);
   };
   plan::ForEachStep(nodes_, look);
   for (const NodeList& callee : callees_) plan::ForEachStep(callee, look);
-  return found;
+  return out;
 }
 
 const Instruction* VulkanExecutable::ExchangeOf(const HostNode& node) const {

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <unordered_set>
 #include <variant>
 #include <vector>
 
@@ -44,8 +45,8 @@ class VulkanExecutable : public Executable {
   const std::shared_ptr<vk::Device>& device() const { return device_; }
   // Runs on what the slots hold, the arguments and then the results, one a leaf; not to the end. Beside: after `after`.
   Result<vk::Event> RunAt(std::span<const vk::BufferBinding> slots, vk::Event after);
-  // Whether it goes on with kernels while the instruction between devices is done.
-  bool GoesOnBeside(const Instruction& instruction) const;
+  // The instructions between devices while which it goes on with kernels.
+  std::unordered_set<const Instruction*> ExchangesBeside() const;
   Result<std::unique_ptr<Executable>> Another(const EvaluatorHost* host, int64_t devices) const override;
   const Module* module() const override { return shared_->whole ? plan_.module.get() : nullptr; }
   Result<> SetArguments(std::span<const Literal* const> arguments) override;

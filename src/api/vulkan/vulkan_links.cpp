@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <tuple>
+#include <unordered_set>
 #include <utility>
 
 #include "api/feature_names.h"
@@ -71,8 +72,11 @@ vk::Event AfterOf(const Contribution& member) { return {PlacesOf(member).after};
 class VulkanLinks final : public DeviceLinks {
  public:
   VulkanLinks(std::span<const std::shared_ptr<Client>> clients, const CompileOptions& options,
-              std::vector<std::shared_ptr<vk::Device>> devices, const VulkanExecutable& first)
-      : clients_(clients.begin(), clients.end()), options_(options), devices_(std::move(devices)), first_(first) {
+              std::vector<std::shared_ptr<vk::Device>> devices, std::unordered_set<const Instruction*> beside)
+      : clients_(clients.begin(), clients.end()),
+        options_(options),
+        devices_(std::move(devices)),
+        beside_(std::move(beside)) {
     options_.for_group = options_.for_profile = options_.strict = options_.pack_elements = false;
     options_.enabled.erase("fast-functions");  // the same bits on every path
     options_.progress = {};
@@ -160,7 +164,7 @@ class VulkanLinks final : public DeviceLinks {
   std::vector<std::shared_ptr<Client>> clients_;
   CompileOptions options_;
   std::vector<std::shared_ptr<vk::Device>> devices_;
-  const VulkanExecutable& first_;  // of the group, whose instructions are prepared
+  std::unordered_set<const Instruction*> beside_;  // of those that are prepared: done while kernels run
   std::map<std::pair<const Collective*, int>, Prepared> prepared_;
   std::map<std::pair<Where, int64_t>, Program> copies_;
   // By reduction, members and elements. Programs whose reductions are equal are compiled once for each.
@@ -251,7 +255,7 @@ Result<VulkanLinks::Prepared> VulkanLinks::PrepareGroup(const Instruction& instr
   const auto n = static_cast<int64_t>(devices.size());
   Prepared out;
   out.members = n;
-  out.beside = !options_.disabled.contains(std::string(kSecondQueue)) && first_.GoesOnBeside(instruction);
+  out.beside = beside_.contains(&instruction);
   for (const Instruction* o : instruction.operands())
     for (const Shape* s : TupleLeaves(o->shape())) {
       if (!s->IsArray()) continue;
@@ -463,8 +467,11 @@ Result<std::unique_ptr<DeviceLinks>> LinkVulkanDevices(std::span<Executable* con
     if (own == nullptr) return nullptr;
     devices.push_back(own->device());
   }
-  const auto& first = dynamic_cast<const VulkanExecutable&>(*members[0]);
-  return std::make_unique<VulkanLinks>(clients, options, std::move(devices), first);
+  // The group prepares the first one's instructions.
+  std::unordered_set<const Instruction*> beside;
+  if (!options.disabled.contains(std::string(kSecondQueue)))
+    beside = dynamic_cast<const VulkanExecutable&>(*members[0]).ExchangesBeside();
+  return std::make_unique<VulkanLinks>(clients, options, std::move(devices), std::move(beside));
 }
 
 Result<std::vector<LinkProbe>> ProbeVulkanLinks(std::string_view from, std::string_view to) {

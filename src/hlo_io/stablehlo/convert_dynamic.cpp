@@ -21,6 +21,18 @@ Op Renamed(const Op& op, std::string name, std::size_t operands) {
   return out;
 }
 
+// The numbers of a vector, each by itself.
+Result<std::vector<Instruction*>> ScalarsOf(Body& body, Instruction* vector) {
+  std::vector<Instruction*> out;
+  for (int64_t d = 0; d < vector->shape().dim(0); ++d) {
+    KRAFLA_ASSIGN(Instruction * one,
+                  AddInferred(*body.computation, Opcode::kSlice, {vector}, SliceAttributes{{d}, {d + 1}, {1}}));
+    KRAFLA_ASSIGN(Instruction * scalar, AddReshape(*body.computation, one, {}));
+    out.push_back(scalar);
+  }
+  return out;
+}
+
 // By how much `high` is more than `low`, where that is known though they are data: sizes of what begins somewhere.
 std::optional<Dims> Difference(const Converter& c, const Instruction& high, const Instruction& low, int depth = 0) {
   constexpr int kMostDepth = 8;
@@ -66,12 +78,8 @@ Result<> RealDynamicSlice(Converter& c, const Op& op, Body& body) {
     return c.Emit(op, body, Opcode::kSlice, {operands[0]}, std::move(a));
   }
   std::vector<Instruction*> all{operands[0]};
-  for (int64_t d = 0; d < sizes->ssize(); ++d) {
-    KRAFLA_ASSIGN(Instruction * one,
-                  AddInferred(*body.computation, Opcode::kSlice, {operands[1]}, SliceAttributes{{d}, {d + 1}, {1}}));
-    KRAFLA_ASSIGN(Instruction * scalar, AddReshape(*body.computation, one, {}));
-    all.push_back(scalar);
-  }
+  KRAFLA_ASSIGN(const std::vector<Instruction*> from, ScalarsOf(body, operands[1]));
+  all.insert(all.end(), from.begin(), from.end());
   return c.Emit(op, body, Opcode::kDynamicSlice, std::move(all), DynamicSliceAttributes{*sizes});
 }
 
@@ -123,10 +131,8 @@ Result<bool> ConvertDynamic(Converter& c, const Op& op, Body& body) {
     if (operands.size() != 2 || operands[1]->shape().rank() != 1)
       return InvalidArgument("'{}' takes an array and its shape.", n);
     std::vector<Instruction*> sizes{operands[0]};
-    for (int64_t d = 0; d < operands[1]->shape().dim(0); ++d) {
-      KRAFLA_ASSIGN(Instruction * one,
-                    AddInferred(*body.computation, Opcode::kSlice, {operands[1]}, SliceAttributes{{d}, {d + 1}, {1}}));
-      KRAFLA_ASSIGN(Instruction * scalar, AddReshape(*body.computation, one, {}));
+    KRAFLA_ASSIGN(const std::vector<Instruction*> numbers, ScalarsOf(body, operands[1]));
+    for (Instruction* scalar : numbers) {
       KRAFLA_ASSIGN(Instruction * size, AddConvert(*body.computation, scalar, ElementType::kS32));
       sizes.push_back(size);
     }

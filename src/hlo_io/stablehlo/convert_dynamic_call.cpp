@@ -10,11 +10,6 @@
 namespace krafla::stablehlo {
 namespace {
 
-AttributeRef Find(const Op& op, std::string_view key) {
-  AttributeRef out = op.FindDiscardable(key);
-  return out != nullptr ? out : op.Find(key);
-}
-
 // Arrays, as many initial values, then sizes, strides, dilations of the arrays and of the window, and padding.
 Result<> ReduceWindow(Converter& c, const Op& op, Body& body) {
   constexpr std::size_t kSizes = 5;
@@ -48,7 +43,8 @@ Result<> RngBitGenerator(Converter& c, const Op& op, Body& body) {
   KRAFLA_ASSIGN(Shape bits, Shape::MakeArray(bits_type->element, sizes));
   KRAFLA_ASSIGN(const Shape known, Shape::MakeTuple({state->shape(), std::move(bits)}));
   int64_t algorithm = 0;
-  if (AttributeRef given = Find(op, "rng_algorithm"); given != nullptr && given->kind == Attribute::Kind::kInteger)
+  if (AttributeRef given = op.FindAnywhere("rng_algorithm");
+      given != nullptr && given->kind == Attribute::Kind::kInteger)
     algorithm = given->integer;
   else { KRAFLA_ASSIGN(algorithm, WordAttribute(op, "rng_algorithm", kRngAlgorithmWords)); }
   if (algorithm < 0 || algorithm >= static_cast<int64_t>(std::size(kRngAlgorithmWords)))
@@ -81,7 +77,7 @@ Result<bool> ConvertDynamicCall(Converter& c, const Op& op, Body& body) {
 }
 
 Result<std::optional<ShapeOperands>> ShapeOperandsOf(Converter& c, const Op& op, const Body& body) {
-  AttributeRef given = Find(op, "indices_of_shape_operands");
+  AttributeRef given = op.FindAnywhere("indices_of_shape_operands");
   if (given == nullptr) return std::nullopt;
   ShapeOperands out;
   KRAFLA_ASSIGN(out.taken, IntegersOf(*given));

@@ -84,12 +84,7 @@ Result<Instruction*> HasNan(Converter& c, Body& body, const Matrices& a, Instruc
   if (IsComplex(a.type)) x = RealOf(x);
   KRAFLA_ASSIGN(Instruction * is_nan, formula.Take(formula.Compared(ComparisonDirection::kNe, x, x)));
   KRAFLA_ASSIGN(Instruction * ones, AddConvert(computation, is_nan, ElementType::kS32));
-  Computation* most = c.module().AddComputation("most");
-  KRAFLA_ASSIGN(const Shape scalar, Shape::MakeArray(ElementType::kS32, Dims{}));
-  Instruction* left = AddParameter(*most, 0, scalar);
-  Instruction* right = AddParameter(*most, 1, scalar);
-  KRAFLA_ASSIGN(Instruction * root, AddInferred(*most, Opcode::kMaximum, {left, right}));
-  most->set_root(root);
+  Computation* most = AddBinaryComputation(c.module(), Opcode::kMaximum, Shape::MakeScalar(ElementType::kS32));
   const auto rank = a.operand->shape().rank();
   Instruction* zero = AddScalarConstant(computation, ElementType::kS32, 0);
   return AddInferred(computation, Opcode::kReduce, {ones, zero}, DimensionsAttributes{Dims{rank - 2, rank - 1}},
@@ -150,28 +145,24 @@ Result<Values> Eigh(Converter&, const Op& op, Body& body, const Matrices& a) {
 // Modes: A, all vectors; S, as many as values; N, none, and matrices that nobody reads.
 Result<Values> Svd(Converter& c, const Op& op, Body& body, const Matrices& a) {
   const int64_t mode = Parameter(op, "mode", 'S');
-  const bool all_vectors = mode == 'A';
   KRAFLA_ASSIGN(Shape values, a.Array(RealPart(a.type), {a.least}));
-  KRAFLA_ASSIGN(Shape left, a.Matrix(a.rows, all_vectors ? a.rows : a.least));
-  KRAFLA_ASSIGN(Shape right, a.Matrix(all_vectors ? a.columns : a.least, a.columns));
   KRAFLA_ASSIGN(Instruction * well, AllWell(body, a));
   if (mode == 'N') {
     KRAFLA_ASSIGN(Instruction * numbers, Call(body, "krafla_svd", {a.operand}, values));
     Values out{a.operand, numbers};
     for (const std::size_t r : {2u, 3u}) {
+      const int64_t n = r == 2 ? a.rows : a.columns;
       const TypeRef type = c.TypeOfValue(op.results[r]);
-      if (Converter::IsOpen(type)) {
-        KRAFLA_ASSIGN(left, a.Matrix(a.rows, a.rows));
-        KRAFLA_ASSIGN(right, a.Matrix(a.columns, a.columns));
-      } else {
-        KRAFLA_ASSIGN((r == 2 ? left : right), c.ShapeOf(type));
-      }
-      KRAFLA_ASSIGN(Instruction * unread, Everywhere(body, r == 2 ? left : right, 0));
+      KRAFLA_ASSIGN(const Shape shape, Converter::IsOpen(type) ? a.Matrix(n, n) : c.ShapeOf(type));
+      KRAFLA_ASSIGN(Instruction * unread, Everywhere(body, shape, 0));
       out.push_back(unread);
     }
     out.push_back(well);
     return out;
   }
+  const bool all_vectors = mode == 'A';
+  KRAFLA_ASSIGN(Shape left, a.Matrix(a.rows, all_vectors ? a.rows : a.least));
+  KRAFLA_ASSIGN(Shape right, a.Matrix(all_vectors ? a.columns : a.least, a.columns));
   KRAFLA_ASSIGN(const Shape all, Shape::MakeTuple({std::move(values), std::move(left), std::move(right)}));
   KRAFLA_ASSIGN(Instruction * call, Call(body, "krafla_svd", {a.operand}, all));
   Values out{a.operand};

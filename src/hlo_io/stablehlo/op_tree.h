@@ -128,6 +128,11 @@ struct Op {
       if (name_ == key) return value;
     return nullptr;
   }
+  // In either list: which one depends on the form that was read.
+  AttributeRef FindAnywhere(std::string_view key) const {
+    AttributeRef out = FindDiscardable(key);
+    return out != nullptr ? out : Find(key);
+  }
 };
 
 struct Tree {

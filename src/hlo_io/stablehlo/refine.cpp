@@ -181,8 +181,7 @@ Result<> Converter::CheckShapes(const Op& op, const Body& body) const {
   if (!holds || holds->size() != 1)
     return Unimplemented("A condition on shapes does not follow from the sizes of the arguments.");
   if ((*holds)[0] != 0) return {};
-  AttributeRef given = op.FindDiscardable("error_message");
-  if (given == nullptr) given = op.Find("error_message");
+  AttributeRef given = op.FindAnywhere("error_message");
   std::string message = given != nullptr ? given->text : "";
   // "{0}" stands for the operand behind the condition.
   for (std::size_t i = 1; i < op.operands.size(); ++i) {

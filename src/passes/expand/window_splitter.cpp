@@ -3,6 +3,7 @@
 // once: 14 elements in the place of the 49 of a window of 7 x 7, which morphology has over bytes.
 #include <optional>
 
+#include "base/checked_math.h"
 #include "passes/expand/expansions.h"
 #include "passes/lift.h"
 #include "passes/passes.h"
@@ -49,13 +50,12 @@ WindowCosts CostsOf(const Instruction& i, std::size_t d) {
 }
 
 bool GainsWhereFolded(const Window& window) {
-  int64_t taps = 1;
+  Dims sizes;
   for (const WindowDim& d : window) {
     if (d.stride != 1) return false;
-    taps *= d.size;
-    if (taps >= kLeastFoldedTaps) taps = kLeastFoldedTaps;
+    sizes.push_back(d.size);
   }
-  return taps >= kLeastFoldedTaps;
+  return SaturatingProduct(sizes.span()) >= kLeastFoldedTaps;
 }
 
 Result<Instruction*> SplitWindow(Instruction* i) {

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "passes/loops/loop.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 #include "passes/simplify/scalar_facts.h"
@@ -181,8 +182,10 @@ class Roller {
     Instruction* start = rewrite_.Tuple(state);
     WhileAttributes counted;
     counted.known_trip_count = turns_;
-    Instruction* loop = rewrite_.Add(Opcode::kWhile, start->shape(), {start}, counted,
-                                     {Condition(start->shape()), Body(start->shape())});
+    Instruction* loop =
+        rewrite_.Add(Opcode::kWhile, start->shape(), {start}, counted,
+                     {AddTurnsCondition(*first_.parent()->parent(), "rolled_condition", start->shape(), turns_),
+                      Body(start->shape())});
     for (std::size_t n = 0; n < stacked_.size(); ++n) UnstackFrom(loop, n);
     for (const auto& [result, place] : carried_)
       for (Instruction* i : UsesOf(*chain_.calls.back(), result))
@@ -218,39 +221,20 @@ class Roller {
     return out;
   }
 
-  static Instruction* Number(Computation* c, int64_t value) {
-    return c->Add(Opcode::kConstant, Shape::MakeScalar(ElementType::kS32), {},
-                  ConstantAttributes{std::make_shared<const Literal>(ScalarOfInt(ElementType::kS32, value))});
-  }
-  static Instruction* Element(Computation* c, Instruction* state, std::size_t n) {
-    return c->Add(Opcode::kGetTupleElement, state->shape().tuple_elements()[n], {state},
-                  TupleIndexAttributes{static_cast<int64_t>(n)});
-  }
-
-  Computation* Condition(const Shape& shape) {
-    Computation* c = first_.parent()->parent()->AddComputation("rolled_condition");
-    Instruction* state = c->Add(Opcode::kParameter, shape, {}, ParameterAttributes{0, {}}, {}, "state");
-    CompareAttributes less;
-    less.direction = ComparisonDirection::kLt;
-    c->set_root(c->Add(Opcode::kCompare, Shape::MakeScalar(ElementType::kPred),
-                       {Element(c, state, 0), Number(c, turns_)}, less));
-    return c;
-  }
-
   Computation* Body(const Shape& shape) {
     Computation* c = first_.parent()->parent()->AddComputation("rolled_body");
     Instruction* state = c->Add(Opcode::kParameter, shape, {}, ParameterAttributes{0, {}}, {}, "state");
     const Shape s32 = Shape::MakeScalar(ElementType::kS32);
-    Instruction *turn = Element(c, state, 0), *zero = Number(c, 0);
+    Instruction *turn = LoopElement(*c, state, 0), *zero = LoopNumber(*c, 0);
     std::vector<Instruction*> arguments;
     for (std::size_t n = 0; n < chain_.operands.size(); ++n) {
       const CallOperand& o = chain_.operands[n];
-      Instruction* x = Element(c, state, 1 + n);
+      Instruction* x = LoopElement(*c, state, 1 + n);
       if (o.kind == CallOperand::Kind::kWindow) {
-        Instruction* at = c->Add(Opcode::kMultiply, s32, {turn, Number(c, o.step)});
+        Instruction* at = c->Add(Opcode::kMultiply, s32, {turn, LoopNumber(*c, o.step)});
         std::vector<Instruction*> operands = {x};
         for (std::size_t d = 0; d < o.starts.size(); ++d) {
-          Instruction* begin = Number(c, o.starts[d]);
+          Instruction* begin = LoopNumber(*c, o.starts[d]);
           operands.push_back(d == o.dimension ? c->Add(Opcode::kAdd, s32, {at, begin}) : begin);
         }
         DynamicSliceAttributes sizes;
@@ -261,14 +245,14 @@ class Roller {
       arguments.push_back(x);
     }
     Instruction* made = c->AddClone(first_, arguments);
-    const auto result = [&](std::size_t r) { return made->shape().IsTuple() ? Element(c, made, r) : made; };
-    std::vector<Instruction*> next = {c->Add(Opcode::kAdd, s32, {turn, Number(c, 1)})};
-    Instruction* row = is_backward_ ? c->Add(Opcode::kSubtract, s32, {Number(c, turns_ - 1), turn}) : turn;
+    const auto result = [&](std::size_t r) { return made->shape().IsTuple() ? LoopElement(*c, made, r) : made; };
+    std::vector<Instruction*> next = {c->Add(Opcode::kAdd, s32, {turn, LoopNumber(*c, 1)})};
+    Instruction* row = is_backward_ ? c->Add(Opcode::kSubtract, s32, {LoopNumber(*c, turns_ - 1), turn}) : turn;
     for (std::size_t n = 0; n < chain_.operands.size(); ++n)
       next.push_back(chain_.operands[n].kind == CallOperand::Kind::kCarried ? result(chain_.operands[n].result)
-                                                                            : Element(c, state, 1 + n));
+                                                                            : LoopElement(*c, state, 1 + n));
     for (std::size_t n = 0; n < stacked_.size(); ++n) {
-      Instruction* all = Element(c, state, 1 + chain_.operands.size() + n);
+      Instruction* all = LoopElement(*c, state, 1 + chain_.operands.size() + n);
       Dims one = all->shape().dims();
       one[0] = 1;
       std::vector<Instruction*> operands = {

@@ -33,6 +33,28 @@ Instruction* ChangeState(Computation& c, const Shape& state, const std::vector<i
 
 }  // namespace
 
+Instruction* LoopNumber(Computation& computation, int64_t value) {
+  return computation.Add(Opcode::kConstant, Shape::MakeScalar(ElementType::kS32), {},
+                         ConstantAttributes{std::make_shared<const Literal>(ScalarOfInt(ElementType::kS32, value))});
+}
+
+Instruction* LoopElement(Computation& computation, Instruction* tuple, std::size_t n) {
+  return computation.Add(Opcode::kGetTupleElement, tuple->shape().tuple_elements()[n], {tuple},
+                         TupleIndexAttributes{static_cast<int64_t>(n)});
+}
+
+Computation* AddTurnsCondition(Module& module, std::string_view name, const Shape& state,
+                               std::optional<int64_t> turns) {
+  Computation& c = *module.AddComputation(name);
+  Instruction* parameter = c.Add(Opcode::kParameter, state, {}, ParameterAttributes{0, {}}, {}, "state");
+  CompareAttributes less;
+  less.direction = ComparisonDirection::kLt;
+  Instruction* turn = LoopElement(c, parameter, 0);
+  Instruction* bound = turns ? LoopNumber(c, *turns) : LoopElement(c, parameter, state.tuple_elements().size() - 1);
+  c.set_root(c.Add(Opcode::kCompare, Shape::MakeScalar(ElementType::kPred), {turn, bound}, less));
+  return &c;
+}
+
 std::optional<Loop> Loop::Of(Instruction* i) {
   if (i->opcode() != Opcode::kWhile || !i->shape().IsTuple() || i->called().size() != 2) return std::nullopt;
   Loop loop(i);

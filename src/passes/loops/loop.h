@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "passes/rewrite.h"
@@ -47,6 +48,12 @@ class Loop {
   explicit Loop(Instruction* instruction) : while_(instruction) {}
   Instruction* while_;
 };
+
+// What bodies and conditions of new loops are made of: a number of s32, an element of the state or of another tuple,
+// and the condition that the state's first element is below `turns`; without one, below its last element.
+Instruction* LoopNumber(Computation& computation, int64_t value);
+Instruction* LoopElement(Computation& computation, Instruction* tuple, std::size_t n);
+Computation* AddTurnsCondition(Module& module, std::string_view name, const Shape& state, std::optional<int64_t> turns);
 
 // The trip count, where a counter with known start, step and bound alone decides it.
 std::optional<int64_t> TripCount(const Instruction& instruction);

@@ -2,6 +2,7 @@
 // scan as a counted loop over slices, where it is more than a running combination of one array: several arrays or
 // carries, results that are not the carry, computations on whole slices, a length that is known at run time only.
 #include "passes/expand/expansions.h"
+#include "passes/loops/loop.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 #include "passes/simplify/scalar_facts.h"
@@ -50,8 +51,9 @@ class ScanLoop {
     KRAFLA_ASSIGN(Computation * body, Body(start->shape(), length, carries, outputs, inputs));
     WhileAttributes counted;
     if (turns_ == nullptr) counted.known_trip_count = length;
-    Instruction* loop =
-        rewrite_.Add(Opcode::kWhile, start->shape(), {start}, counted, {Condition(start->shape(), length), body});
+    Instruction* loop = rewrite_.Add(
+        Opcode::kWhile, start->shape(), {start}, counted,
+        {AddTurnsCondition(*i_->parent()->parent(), "scan_condition", start->shape(), counted.known_trip_count), body});
     std::vector<Instruction*> results;
     for (std::size_t n = 0; n < outputs; ++n)
       results.push_back(rewrite_.Element(loop, static_cast<int64_t>(1 + carries + n)));
@@ -60,28 +62,10 @@ class ScanLoop {
   }
 
  private:
-  static Instruction* Number(Computation* c, int64_t value) {
-    return c->Add(Opcode::kConstant, Shape::MakeScalar(ElementType::kS32), {},
-                  ConstantAttributes{std::make_shared<const Literal>(ScalarOfInt(ElementType::kS32, value))});
-  }
-  static Instruction* Element(Computation* c, Instruction* state, std::size_t n) {
-    return c->Add(Opcode::kGetTupleElement, state->shape().tuple_elements()[n], {state},
-                  TupleIndexAttributes{static_cast<int64_t>(n)});
-  }
-
   // The number of turns, in the condition or the body.
   Instruction* Turns(Computation* c, Instruction* state, int64_t length) const {
-    return turns_ == nullptr ? Number(c, length) : Element(c, state, state->shape().tuple_elements().size() - 1);
-  }
-
-  Computation* Condition(const Shape& shape, int64_t length) {
-    Computation* c = i_->parent()->parent()->AddComputation("scan_condition");
-    Instruction* state = c->Add(Opcode::kParameter, shape, {}, ParameterAttributes{0, {}}, {}, "state");
-    CompareAttributes less;
-    less.direction = ComparisonDirection::kLt;
-    c->set_root(c->Add(Opcode::kCompare, Shape::MakeScalar(ElementType::kPred),
-                       {Element(c, state, 0), Turns(c, state, length)}, less));
-    return c;
+    return turns_ == nullptr ? LoopNumber(*c, length)
+                             : LoopElement(*c, state, state->shape().tuple_elements().size() - 1);
   }
 
   Result<Computation*> Body(const Shape& shape, int64_t length, std::size_t carries, std::size_t outputs,
@@ -90,13 +74,13 @@ class ScanLoop {
     Computation* c = i_->parent()->parent()->AddComputation("scan_body");
     Instruction* state = c->Add(Opcode::kParameter, shape, {}, ParameterAttributes{0, {}}, {}, "state");
     const Shape s32 = Shape::MakeScalar(ElementType::kS32);
-    Instruction* turn = Element(c, state, 0);
+    Instruction* turn = LoopElement(*c, state, 0);
     Instruction* at = turn;
     if (a_.is_reverse) {
       Instruction* left = c->Add(Opcode::kSubtract, s32, {Turns(c, state, length), turn});
-      at = c->Add(Opcode::kSubtract, s32, {left, Number(c, 1)});
+      at = c->Add(Opcode::kSubtract, s32, {left, LoopNumber(*c, 1)});
     }
-    Instruction* zero = Number(c, 0);
+    Instruction* zero = LoopNumber(*c, 0);
     auto starts = [&](const Shape& of) {
       std::vector<Instruction*> out(of.dims().size(), zero);
       out[static_cast<std::size_t>(a_.dimension)] = at;
@@ -109,7 +93,7 @@ class ScanLoop {
     };
     std::vector<Instruction*> arguments;
     for (std::size_t n = 0; n < inputs; ++n) {
-      Instruction* x = Element(c, state, 1 + carries + outputs + n);
+      Instruction* x = LoopElement(*c, state, 1 + carries + outputs + n);
       std::vector<Instruction*> operands = {x};
       for (Instruction* s : starts(x->shape())) operands.push_back(s);
       DynamicSliceAttributes sizes;
@@ -118,20 +102,20 @@ class ScanLoop {
           c->Add(Opcode::kDynamicSlice, ArrayShape(x->shape().element_type(), sizes.slice_sizes), operands, sizes);
       arguments.push_back(c->Add(Opcode::kReshape, i_->called(0)->parameters()[n]->shape(), {slice}));
     }
-    for (std::size_t n = 0; n < carries; ++n) arguments.push_back(Element(c, state, 1 + n));
+    for (std::size_t n = 0; n < carries; ++n) arguments.push_back(LoopElement(*c, state, 1 + n));
     Instruction* made = InlineInto(*c, *i_->called(0), arguments);
-    std::vector<Instruction*> next = {c->Add(Opcode::kAdd, s32, {turn, Number(c, 1)})};
-    for (std::size_t n = 0; n < carries; ++n) next.push_back(Element(c, made, outputs + n));
+    std::vector<Instruction*> next = {c->Add(Opcode::kAdd, s32, {turn, LoopNumber(*c, 1)})};
+    for (std::size_t n = 0; n < carries; ++n) next.push_back(LoopElement(*c, made, outputs + n));
     for (std::size_t n = 0; n < outputs; ++n) {
-      Instruction* all = Element(c, state, 1 + carries + n);
-      Instruction* one = Element(c, made, n);
+      Instruction* all = LoopElement(*c, state, 1 + carries + n);
+      Instruction* one = LoopElement(*c, made, n);
       Instruction* slice =
           c->Add(Opcode::kReshape, ArrayShape(all->shape().element_type(), slice_dims(all->shape())), {one});
       std::vector<Instruction*> operands = {all, slice};
       for (Instruction* s : starts(all->shape())) operands.push_back(s);
       next.push_back(c->Add(Opcode::kDynamicUpdateSlice, all->shape(), operands));
     }
-    for (std::size_t n = 0; n < inputs; ++n) next.push_back(Element(c, state, 1 + carries + outputs + n));
+    for (std::size_t n = 0; n < inputs; ++n) next.push_back(LoopElement(*c, state, 1 + carries + outputs + n));
     if (turns_ != nullptr) next.push_back(Turns(c, state, length));
     c->set_root(c->Add(Opcode::kTuple, shape, next));
     return c;
