@@ -228,6 +228,35 @@ TEST(StablehloText, TypesThatCannotBeComputedWith) {
             std::string::npos);
 }
 
+// The types that stand where values are used are those of the values; what MLIR refuses is refused.
+TEST(StablehloText, TypesOfUsesAreThoseOfDefinitions) {
+  auto error = [](std::string_view lines, std::string_view returned = "tensor<2xf32>") {
+    auto read = ReadModule(Format("func.func @main(%a: tensor<2xf32>, %i: tensor<i32>) -> tensor<2xf32> {{\n  {}\n"
+                                  "  return %r : {}\n}}\n",
+                                  lines, returned),
+                           "uses.mlir");
+    return read ? std::string() : read.error().ToString();
+  };
+  const std::string_view used = "is used as", abs = "%r = stablehlo.abs %a : tensor<2xf32>";
+  EXPECT_EQ(error(abs), "");
+  EXPECT_NE(error(abs, "tensor<2xf64>").find("'return' is used as tensor<2xf64>, but it is defined as tensor<2xf32>"),
+            std::string::npos);
+  EXPECT_NE(error(abs, "tensor<2xf32>, tensor<2xf32>").find("1 operands but types for 2"), std::string::npos);
+  for (std::string_view lines : {
+           "%r = stablehlo.convert %a : (tensor<2xbf16>) -> tensor<2xf32>",
+           "%0 = stablehlo.abs %a : tensor<3xf32>\n  %r = stablehlo.slice %0 [0:2] : (tensor<3xf32>) -> tensor<2xf32>",
+           "%r = \"stablehlo.convert\"(%a) : (tensor<2xi32>) -> tensor<2xf32>",
+           "%p = stablehlo.compare EQ, %i, %i : (tensor<i32>, tensor<i32>) -> tensor<i1>\n"
+           "  %r = stablehlo.select %p, %a, %a : tensor<2xi1>, tensor<2xf32>",
+           "%r = stablehlo.while(%b = %a) : tensor<2xf64> cond {\n"
+           "    %t = stablehlo.constant dense<false> : tensor<i1>\n    stablehlo.return %t : tensor<i1>\n"
+           "  } do {\n    stablehlo.return %b : tensor<2xf64>\n  }",
+       })
+    EXPECT_NE(error(lines).find(used), std::string::npos) << lines << "\n" << error(lines);
+  EXPECT_NE(error("%c = stablehlo.constant dense<-1> : tensor<ui8>").find("'-1' is not a value of type u8"),
+            std::string::npos);
+}
+
 // HLO has no order of complex numbers.
 TEST(StablehloText, LargerComplexNumber) {
   auto module = ReadModule(

@@ -239,7 +239,7 @@ Result<> TextParser::StoreElement(std::string_view text, ElementType type, std::
   const uint64_t limit = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
   const uint64_t most_negative = uint64_t{1} << (bits - 1);
   // Of integers without a sign of their own all bits may be given: 255 is -1 in i8.
-  if (value > limit || (negative && value > most_negative)) return bad();
+  if (value > limit || (negative && (value > most_negative || IsUnsigned(type)))) return bad();
   if (negative) value = ~value + 1;
   if (IsSigned(type) && bits < 8 && (value & most_negative) != 0) value |= ~limit;
   AppendBits(out, value, width);

@@ -211,9 +211,8 @@ Result<> TextParser::ParseGeneric(Op& op, std::span<const ResultName> results, s
 Result<> TextParser::DefineBySignature(Op& op, std::span<const ResultName> results, std::size_t offset) {
   KRAFLA_TRY(lex_.Expect(':'));
   KRAFLA_ASSIGN(Signature signature, ParseSignature());
-  if (!signature.functional || signature.operands.size() != op.operands.size())
-    return lex_.ErrorAt(offset, Format("'{}' has {} operands but types for {}.", op.name, op.operands.size(),
-                                       signature.operands.size()));
+  if (!signature.functional) return lex_.ErrorAt(offset, Format("'{}' has no types of its operands.", op.name));
+  KRAFLA_TRY(CheckUses(op, signature.operands, offset));
   return Define(op, results, signature.results, offset);
 }
 

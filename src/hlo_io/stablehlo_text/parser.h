@@ -74,6 +74,9 @@ class TextParser {
   Result<> ParseOperands(Op& op);  // "%a, %b#1", none where no value stands
   Result<> Define(Op& op, std::span<const ResultName> results, std::span<const TypeRef> types, std::size_t offset);
   Result<> DefineBySignature(Op& op, std::span<const ResultName> results, std::size_t offset);  // ": (T) -> T"
+  // type_uses.cpp: whether operands have the types that are given where they are used.
+  Result<> CheckUses(const Op& op, std::span<const TypeRef> types, std::size_t offset) const;
+  Result<> CheckPrettyUses(const Op& op, const Signature& signature, std::size_t offset) const;
   Result<> SkipLocation();
   Result<> ParseArgumentLocation(ValueId argument);
   // The name that the location here is, or else `alias`; nothing is read.

@@ -171,6 +171,7 @@ Result<> TextParser::ParseReduce(Op& op, std::span<const ResultName> results, st
   if (lex_.Is('{')) { KRAFLA_ASSIGN(op.discardable, ParseDictionary()); }
   KRAFLA_TRY(lex_.Expect(':'));
   KRAFLA_ASSIGN(Signature signature, ParseSignature());
+  KRAFLA_TRY(CheckUses(op, signature.operands, offset));
   Region region;
   if (!applied.empty()) {
     if (count != 1) return lex_.ErrorAt(offset, "'applies' takes one array.");
@@ -226,6 +227,7 @@ Result<> TextParser::ParseWhile(Op& op, std::span<const ResultName> results, std
   }
   if (types.size() != names.size())
     return lex_.ErrorAt(offset, Format("A loop has {} values but types for {}.", names.size(), types.size()));
+  KRAFLA_TRY(CheckUses(op, types, offset));
   if (lex_.AcceptWord("attributes")) { KRAFLA_ASSIGN(op.discardable, ParseDictionary()); }
   for (std::string_view part : {"cond", "do"}) {
     KRAFLA_TRY(lex_.ExpectWord(part));
@@ -271,9 +273,7 @@ Result<> TextParser::ParseManualComputation(Op& op, std::span<const ResultName> 
   KRAFLA_TRY(ParseBody(region));
   scopes_.pop_back();
   op.regions.push_back(std::move(region));
-  KRAFLA_TRY(lex_.Expect(':'));
-  KRAFLA_ASSIGN(Signature signature, ParseSignature());
-  return Define(op, results, signature.results, offset);
+  return DefineBySignature(op, results, offset);
 }
 
 Result<> TextParser::ParseMesh(Op& op) {
@@ -405,6 +405,7 @@ Result<> TextParser::ParsePretty(Op& op, std::span<const ResultName> results, st
   if ((n == "return" || n == "sdy.return") && op.operands.empty()) return {};
   KRAFLA_TRY(lex_.Expect(':'));
   KRAFLA_ASSIGN(Signature signature, ParseSignature());
+  KRAFLA_TRY(CheckPrettyUses(op, signature, offset));
   if (n == "return" || n == "sdy.return") return {};
   std::vector<TypeRef> types = signature.results;
   if (!signature.functional) {
