@@ -54,19 +54,20 @@ std::size_t FindParameter(const std::vector<Parameter>& parameters, const std::s
   return found;
 }
 
-// Values in row-major order, separated by spaces or commas, as an array of `shape`.
+// Values in row-major order, separated by spaces or commas, as an array of `shape`. In HLO's text "-0" is the integer 0
+// (literal_parser.cpp); whoever types it for a floating-point array means the negative zero.
 Result<Literal> ParseValues(std::string_view text, const Shape& shape) {
   if (!shape.IsArray()) return InvalidArgument("'{}': Only arrays can be given in this form.", text.substr(0, 60));
+  const bool is_float = IsFloat(shape.element_type());
   // The flat list as a literal of one dimension, then seen as the shape.
   int64_t flat[] = {shape.element_count()};
   KRAFLA_ASSIGN(Shape flat_shape, Shape::MakeArray(shape.element_type(), flat));
   std::string body = "{";
-  bool in_value = false;
-  for (char c : text) {
-    bool separator = c == ' ' || c == ',';
-    if (!separator && !in_value && body.size() > 1) body += ", ";
-    if (!separator) body += c;
-    in_value = !separator;
+  for (std::size_t at = text.find_first_not_of(" ,"), end = 0; at != text.npos;
+       at = text.find_first_not_of(" ,", end)) {
+    end = std::min(text.find_first_of(" ,", at), text.size());
+    const std::string_view value = text.substr(at, end - at);
+    body += Format("{}{}{}", body.size() > 1 ? ", " : "", value, value == "-0" && is_float ? ".0" : "");
   }
   body += "}";
   KRAFLA_ASSIGN(Literal literal, ParseLiteral(body, flat_shape));

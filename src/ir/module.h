@@ -133,6 +133,8 @@ class Computation {
                    std::vector<Computation*> called = {}, std::string_view name = {});
   // An instruction like `other` (same opcode, shape, attributes, called, metadata) on other operands.
   Instruction* AddClone(const Instruction& other, std::vector<Instruction*> operands);
+  // For what takes the place of an instruction of this computation: each gets the other's name.
+  static void SwapNames(Instruction* a, Instruction* b) { std::swap(a->name_, b->name_); }
   // For two-phase readers: gives operands to an instruction that was added with none.
   void SetOperands(Instruction* instruction, std::vector<Instruction*> operands);
 

@@ -3,6 +3,7 @@
 // what it says is refused.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -392,6 +393,9 @@ ENTRY e {
   EXPECT_TRUE(Verify(**module));
   ASSERT_EQ((*module)->entry()->parameters().size(), 2u);
   EXPECT_EQ((*module)->entry()->parameters()[1]->name(), "c");
+  EXPECT_TRUE(std::ranges::any_of((*module)->entry()->instructions(), [](const auto& i) {
+    return i->opcode() == Opcode::kConstant && i->name() == "b";  // a weight keeps the name of its parameter
+  }));
   ASSERT_EQ((*module)->input_output_aliases.size(), 1u);
   EXPECT_EQ((*module)->input_output_aliases[0].parameter, 1);
   EXPECT_FALSE(BindParameters(**module, {{2, b}}));

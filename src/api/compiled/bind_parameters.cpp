@@ -30,6 +30,7 @@ Result<> BindParameters(Module& module, const std::map<int64_t, std::shared_ptr<
     if (const auto argument = arguments.find(static_cast<int64_t>(n)); argument != arguments.end()) {
       Instruction* constant = entry.Add(Opcode::kConstant, parameter->shape(), {}, ConstantAttributes{argument->second},
                                         {}, parameter->name());
+      Computation::SwapNames(parameter, constant);
       constant->set_metadata(parameter->metadata());
       parameter->ReplaceAllUsesWith(constant);
       bound.push_back(parameter);
