@@ -121,6 +121,7 @@ class Builder {
   void WorkgroupBarrier();                                               // also orders workgroup memory
   void BufferBarrier();    // orders the invocations' accesses to buffers too; the buffers have to be coherent
   void SubgroupBarrier();  // the same within a subgroup
+  void SubgroupBufferBarrier();
   Value LoadPrologue(Id variable, Kind kind, int width);  // of an Input variable
   Value WorkgroupId(int axis);
   // From here on workgroups are numbered, along the first axis, from this one on.

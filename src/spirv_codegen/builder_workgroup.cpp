@@ -48,6 +48,7 @@ void Builder::StoreSharedLane(Id array, Value index, Value lane, Value value) {
 void Builder::WorkgroupBarrier() { Barrier(spv::Scope::Workgroup); }
 void Builder::BufferBarrier() { Barrier(spv::Scope::Workgroup, true); }
 void Builder::SubgroupBarrier() { Barrier(spv::Scope::Subgroup); }
+void Builder::SubgroupBufferBarrier() { Barrier(spv::Scope::Subgroup, true); }
 
 void Builder::Barrier(spv::Scope scope, bool buffers) {
   uint32_t semantics = static_cast<uint32_t>(spv::MemorySemanticsMask::AcquireRelease) |

@@ -274,6 +274,102 @@ ENTRY main {
   EXPECT_EQ(Values<float>(got[1]), std::vector<float>{1});
 }
 
+// The steps of 3 n + 1 from each number down to 1: how many there are nobody knows before. They are more than a launch
+// takes, so that launches stop within the inner loops, of which one lies in a branch.
+TEST_P(LoopTest, LoopsByConditionInsideGoOnWhereTheyStopped) {
+  const int32_t turns = IsLaunched() ? 10 : 600;  // some 35,000 turns of the inner loops
+  auto executable = Compile(Format(R"(HloModule m
+inner_condition {{
+  s = (s32[], s32[12]) parameter(0)
+  n = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  ROOT go = pred[] compare(n, one), direction=NE
+}}
+inner_body {{
+  s = (s32[], s32[12]) parameter(0)
+  n = s32[] get-tuple-element(s), index=0
+  v = s32[12] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  two = s32[] constant(2)
+  three = s32[] constant(3)
+  zero = s32[] constant(0)
+  half = s32[] divide(n, two)
+  triple = s32[] multiply(n, three)
+  up = s32[] add(triple, one)
+  rest = s32[] remainder(n, two)
+  even = pred[] compare(rest, zero), direction=EQ
+  next = s32[] select(even, half, up)
+  r = s32[12] reverse(v), dimensions={{0}}
+  b = s32[12] broadcast(n), dimensions={{}}
+  vr = s32[12] add(v, r)
+  w = s32[12] subtract(b, vr)
+  ROOT out = (s32[], s32[12]) tuple(next, w)
+}}
+walk {{
+  a = (s32[], s32[12]) parameter(0)
+  loop = (s32[], s32[12]) while(a), condition=inner_condition, body=inner_body
+  ROOT v = s32[12] get-tuple-element(loop), index=1
+}}
+stay {{
+  a = (s32[], s32[12]) parameter(0)
+  ROOT v = s32[12] get-tuple-element(a), index=1
+}}
+condition {{
+  s = (s32[], s32[12]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant({})
+  ROOT go = pred[] compare(i, n), direction=LT
+}}
+body {{
+  s = (s32[], s32[12]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  v = s32[12] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  three = s32[] constant(3)
+  j = s32[] add(i, one)
+  first = (s32[], s32[12]) tuple(j, v)
+  loop = (s32[], s32[12]) while(first), condition=inner_condition, body=inner_body
+  x = s32[12] get-tuple-element(loop), index=1
+  which = s32[] remainder(i, three)
+  args = (s32[], s32[12]) tuple(j, x)
+  y = s32[12] conditional(which, args, args), branch_computations={{walk, stay}}
+  iota = s32[12] iota(), iota_dimension=0
+  z = s32[12] add(y, iota)
+  ROOT r = (s32[], s32[12]) tuple(j, z)
+}}
+ENTRY main {{
+  v = s32[12] parameter(0)
+  zero = s32[] constant(0)
+  init = (s32[], s32[12]) tuple(zero, v)
+  loop = (s32[], s32[12]) while(init), condition=condition, body=body
+  ROOT out = s32[12] get-tuple-element(loop), index=1
+}})",
+                                   turns));
+  ASSERT_NE(executable, nullptr);
+  ExpectKernels(*executable, 1);
+  std::vector<uint32_t> v(12);
+  for (uint32_t i = 0; i < 12; ++i) v[i] = i * i;
+  std::vector<Literal> arguments;
+  arguments.push_back(MakeLiteral("s32[12]", std::vector<int32_t>(v.begin(), v.end())));
+  const auto walk = [&](uint32_t n) {
+    for (; n != 1; n = n % 2 == 0 ? n / 2 : 3 * n + 1) {
+      const std::vector<uint32_t> before = v;
+      for (std::size_t k = 0; k < 12; ++k) v[k] = n - before[k] - before[11 - k];
+    }
+  };
+  for (uint32_t i = 0; i < static_cast<uint32_t>(turns); ++i) {
+    walk(i + 1);
+    if (i % 3 == 0) walk(i + 1);
+    for (uint32_t k = 0; k < 12; ++k) v[k] += k;
+  }
+  // Each run begins anew, wherever the last one ended.
+  for (int run = 0; run < 2; ++run) {
+    auto got = Run(*executable, arguments);
+    ASSERT_EQ(got.size(), 1u);
+    EXPECT_EQ(Values<int32_t>(got[0]), std::vector<int32_t>(v.begin(), v.end()));
+  }
+}
+
 // A stop is seen between launches.
 TEST_P(LoopTest, EndlessLoopsEndAtTheDeadline) {
   auto executable = Compile(R"(HloModule m

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random modules of loops in loops, conditionals, updates of rows and states that trade places.
 
-    random_nests.py RANDOM_MODULE [--seed N] [--count N] [-d DEVICE]...
+    random_nests.py RANDOM_MODULE [--seed N] [--count N] [--by-data] [-d DEVICE]...
 
 Which arrays share memory is decided where they are handed on, so that is what these modules are made of: each is run by
-RANDOM_MODULE --replay on the devices, against the evaluator, bit for bit. What fails is left in a folder that is named.
+RANDOM_MODULE --replay on the devices, against the evaluator, bit for bit. What fails is left in a folder that is named. With --by-data most loops end by what their arrays hold, so
+that nobody knows before how often they turn.
 """
 import argparse
 import pathlib
@@ -20,8 +21,9 @@ ARRAY, ROW = "s32[4,6]", "s32[1,6]"
 class Nest:
     """One module. A computation's state is a counter and `self.count` arrays."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, by_data):
         self.random = random.Random(seed)
+        self.by_data = by_data
         self.count = self.random.choice([2, 3, 3, 4])
         self.state = f"(s32[], {', '.join([ARRAY] * self.count)})"
         self.computations, self.names = [], 0
@@ -69,9 +71,15 @@ class Nest:
     def loop(self, lines, pool, depth):
         begin = self.given(lines, self.add(lines, "z", "s32[] constant(0)"), pool)
         condition, body = self.name("less"), self.name("body")
+        limit = f"  c = s32[] constant({self.random.randint(1, 4)})\n"
+        if self.by_data and self.random.random() < 0.7:
+            row, column = self.random.randint(0, 3), self.random.randint(0, 5)
+            limit = (f"  a = {ARRAY} get-tuple-element(s), index={self.random.randint(1, self.count)}\n"
+                     f"  e = s32[1,1] slice(a), slice={{[{row}:{row + 1}], [{column}:{column + 1}]}}\n"
+                     "  f = s32[] reshape(e)\n  m = s32[] constant(3)\n  c = s32[] and(f, m)\n")
         self.computations.append(
             f"{condition} {{ s = {self.state} parameter(0)\n  n = s32[] get-tuple-element(s), index=0\n"
-            f"  c = s32[] constant({self.random.randint(1, 4)})\n  ROOT r = pred[] compare(n, c), direction=LT }}")
+            f"{limit}  ROOT r = pred[] compare(n, c), direction=LT }}")
         self.computation(body, depth - 1, is_loop=True)
         return self.taken_apart(
             lines, self.add(lines, "w", f"{self.state} while({begin}), condition={condition}, body={body}"))
@@ -137,11 +145,12 @@ def main():
     parser.add_argument("random_module")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--by-data", action="store_true")
     parser.add_argument("-d", dest="devices", action="append", default=[])
     options = parser.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="nests_"))
     for seed in range(options.seed, options.seed + options.count):
-        (folder / f"{seed}.hlo").write_text(Nest(seed).text())
+        (folder / f"{seed}.hlo").write_text(Nest(seed, options.by_data).text())
     command = [options.random_module, "--replay", str(folder)]
     for device in options.devices:
         command += ["-d", device]

@@ -7,21 +7,11 @@
 #include <limits>
 
 #include "plan/plan_check.h"
+#include "step_lists.h"
 
 namespace krafla::plan {
 namespace {
 
-LaunchStep LaunchOf(int kernel) {
-  LaunchStep out;
-  out.kernel = kernel;
-  return out;
-}
-template <typename... Steps>
-std::unique_ptr<StepList> ListOf(Steps... steps) {
-  auto out = std::make_unique<StepList>();
-  (out->steps.push_back(std::move(steps)), ...);
-  return out;
-}
 WhileStep LoopOf(std::optional<int64_t> turns, std::unique_ptr<StepList> condition, std::unique_ptr<StepList> body) {
   WhileStep out;
   out.condition = std::move(condition), out.body = std::move(body);
@@ -32,11 +22,6 @@ ConditionalStep BranchesOf(bool is_pred, int count) {
   ConditionalStep out;
   out.index_is_pred = is_pred;
   for (int b = 0; b < count; ++b) out.branches.push_back(ListOf(LaunchOf(10 + b)));
-  return out;
-}
-CallStep CallOf(int callee) {
-  CallStep out;
-  out.callee = callee;
   return out;
 }
 

@@ -104,6 +104,7 @@ Result<> EmitLoops(const plan::ProgramPlan& plan, const DeviceProfile& profile, 
     if (loop == nullptr || !wanted) return true;
     auto emitted = spirv::EmitWhile(plan, *loop, profile, tuning);
     if (emitted) {
+      if (emitted->resumes) out.scratch_bytes = std::max(out.scratch_bytes, spirv::kLoopStateBytes);
       out.loops.emplace(loop, std::move(*emitted));
       return false;
     }

@@ -314,7 +314,8 @@ void VulkanExecutable::AddLaunch(const plan::LaunchStep& step, Pending& pending,
   }
 }
 
-void VulkanExecutable::AddTurns(const plan::WhileStep& loop, int64_t turns, Pending& pending, int row) const {
+void VulkanExecutable::AddTurns(const plan::WhileStep& loop, int64_t turns, bool is_first, Pending& pending,
+                                int row) const {
   const spirv::EmittedLoop& emitted = shared_->kernels.loops.at(&loop);
   auto pipeline = static_cast<uint32_t>(shared_->loop_pipelines.at(&loop));
   for (const spirv::EmittedLoop::Launch& of : emitted.launches) {
@@ -322,12 +323,15 @@ void VulkanExecutable::AddTurns(const plan::WhileStep& loop, int64_t turns, Pend
     launch.pipeline = pipeline++;
     std::ranges::copy(of.grid, launch.grid);
     for (const spirv::EmittedKernel::BufferUse& use : of.kernel.buffers) {
-      launch.bindings.push_back(SliceOf(emitted.slices[static_cast<std::size_t>(use.buffer)]));
+      const auto buffer = static_cast<std::size_t>(use.buffer);
+      launch.bindings.push_back(buffer < emitted.slices.size() ? SliceOf(emitted.slices[buffer])
+                                                               : vk::BufferSlice{kScratch, 0, spirv::kLoopStateBytes});
       launch.access.push_back(use.read && use.written ? vk::Access::kReadWrite
                               : use.written           ? vk::Access::kWrite
                                                       : vk::Access::kRead);
     }
     launch.push = {static_cast<uint32_t>(turns)};
+    if (emitted.resumes) launch.push.push_back(is_first ? 1 : 0);
     launch.estimated_ms = of.turn_ms * static_cast<double>(turns);
     launch.name = loop.instruction->name();
     pending.Add(std::move(launch), row);
@@ -335,26 +339,28 @@ void VulkanExecutable::AddTurns(const plan::WhileStep& loop, int64_t turns, Pend
 }
 
 // A counted loop of few launches is steps among others. Of more the host gives a launch after the other to the device;
-// and it asks after each whether a loop is over that is not counted.
+// and it asks after each whether a loop is over that is not counted, or has such loops inside.
 Result<> VulkanExecutable::AddLoop(const plan::WhileStep& loop, Pending& pending, NodeList& nodes) {
   constexpr int64_t kFewLaunches = 8;
-  const int64_t most = shared_->kernels.loops.at(&loop).most_turns;
+  const spirv::EmittedLoop& emitted = shared_->kernels.loops.at(&loop);
+  const int64_t most = emitted.most_turns;
   const int row = AddRow(loop);
-  if (!loop.trip_count) {
+  if (!loop.trip_count || emitted.resumes) {
+    AddTurns(loop, most, true, pending, row);
     KRAFLA_TRY(Flush(pending, nodes));
     WhileNode node;
     node.condition = std::make_unique<NodeList>();
     node.body = std::make_unique<NodeList>();
     node.predicate = loop.predicate;
     Pending launch;
-    AddTurns(loop, most, launch, row);
-    KRAFLA_TRY(Flush(launch, *node.condition));
+    AddTurns(loop, most, false, launch, row);
+    KRAFLA_TRY(Flush(launch, *node.body));
     nodes.steps.push_back(std::move(node));
     return {};
   }
   const int64_t launches = *loop.trip_count / most, rest = *loop.trip_count % most;
   if (launches <= kFewLaunches) {
-    for (int64_t n = 0; n < launches; ++n) AddTurns(loop, most, pending, row);
+    for (int64_t n = 0; n < launches; ++n) AddTurns(loop, most, false, pending, row);
   } else {
     KRAFLA_TRY(Flush(pending, nodes));
     WhileNode node;
@@ -362,11 +368,11 @@ Result<> VulkanExecutable::AddLoop(const plan::WhileStep& loop, Pending& pending
     node.body = std::make_unique<NodeList>();
     node.trip_count = launches;
     Pending launch;
-    AddTurns(loop, most, launch, row);
+    AddTurns(loop, most, false, launch, row);
     KRAFLA_TRY(Flush(launch, *node.body));
     nodes.steps.push_back(std::move(node));
   }
-  if (rest > 0) AddTurns(loop, rest, pending, row);
+  if (rest > 0) AddTurns(loop, rest, false, pending, row);
   return {};
 }
 

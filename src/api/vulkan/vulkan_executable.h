@@ -170,7 +170,8 @@ class VulkanExecutable : public Executable {
   // Of a group whose kernels the device takes, all of them.
   void AddBlocks(const plan::RowGroupStep& group, Pending& pending);
   Result<> AddRowGroup(const plan::RowGroupStep& group, Pending& pending, NodeList& nodes);
-  void AddTurns(const plan::WhileStep& loop, int64_t turns, Pending& pending, int row) const;
+  // `is_first`: no launch of this run of the loop came before.
+  void AddTurns(const plan::WhileStep& loop, int64_t turns, bool is_first, Pending& pending, int row) const;
   Result<> AddLoop(const plan::WhileStep& loop, Pending& pending, NodeList& nodes);
   vk::BufferSlice SliceOf(const plan::Slice& slice) const;
   // The buffer that holds an allocation, and where in it.

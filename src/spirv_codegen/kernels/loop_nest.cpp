@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/checked_math.h"
+#include "plan/loop_blocks.h"
 #include "plan/slice_extent.h"
 #include "spirv_codegen/kernels/nest_sums.h"
 #include "spirv_codegen/kernels/reduce.h"
@@ -61,17 +62,22 @@ Result<> ForEachPart(const plan::KernelPlan& kernel, const std::function<Result<
   return {};
 }
 
+// More blocks are seldom, and each costs a turn a comparison.
+constexpr std::size_t kMostBlocks = 48;
+
 class LoopNest {
  public:
   LoopNest(const plan::ProgramPlan& plan, const DeviceProfile& profile, const Tuning& tuning)
-      : plan_(plan), profile_(profile), device_tuning_(tuning), tuning_(tuning.loop_nest) {}
+      : plan_(plan), profile_(profile), device_tuning_(tuning), tuning_(tuning.loop_nest), uncounted_(plan) {}
 
   Result<EmittedLoop> Emit(const plan::WhileStep& loop) {
     KRAFLA_ASSIGN(const Cost turn, LookAtTurn(loop));
     if (longest_step_ns_ > tuning_.most_step_ns && turn.ns > turn.launched_ns)
       return Unimplemented("A step of the loop has too much to do for one workgroup.");
     const double turn_ns = turn.ns;
-    ChooseCopies();
+    plan::LoopBlocks cut;
+    if (HasUncounted(loop)) { KRAFLA_ASSIGN(cut, plan::BlocksOf(plan_, uncounted_, loop, kMostBlocks)); }
+    ChooseCopies(!cut.blocks.empty());
     const uint32_t subgroup = FixedSubgroupSize(profile_);
     if (widest_ > 1) {
       const uint32_t least = tuning_.least_lanes, most = std::max(tuning_.most_lanes, least);
@@ -82,7 +88,10 @@ class LoopNest {
       local_ = std::bit_floor(WorkgroupSize(profile_, wanted));
     }
     const bool is_subgroup = subgroup == local_;
-    KernelWriter w(merged_, profile_, device_tuning_, {}, 1);
+    std::vector<BufferDesc> state;
+    if (!cut.blocks.empty())
+      state.push_back({.element_count = 1, .element_bytes = static_cast<int>(kLoopStateBytes), .written = true});
+    KernelWriter w(merged_, profile_, device_tuning_, std::move(state), cut.blocks.empty() ? 1 : 2);
     w_ = &w;
     b_ = &w.b;
     Builder& b = w.b;
@@ -92,22 +101,9 @@ class LoopNest {
     for (std::size_t i = 0; i < slices_.size(); ++i)
       if (has_copies_[i]) w.buffers.KeepCopies(static_cast<int>(i));
     const Value most = w.buffers.PushWord(0);
-    if (loop.trip_count) {
-      b.For(b.U32(0), most, b.U32(1), [&](Value) { EmitTurn(*loop.body); });
-    } else {
-      b.While(
-          {b.U32(0), b.U32(1)},
-          [&](const Values& s) {
-            return b.LAnd(b.Compare(Cmp::kULt, s[0], most), b.Compare(Cmp::kNe, s[1], b.U32(0)));
-          },
-          [&](const Values& s) {
-            EmitSteps(*loop.condition);
-            const Value go = LoadWord(loop.predicate, 1);
-            b.If(b.Compare(Cmp::kNe, go, b.U32(0)), [&] { EmitTurn(*loop.body); });
-            Barrier();
-            return Values{b.Add(s[0], b.U32(1)), go};
-          });
-    }
+    if (!cut.blocks.empty()) EmitBlocks(cut, most);
+    else if (loop.trip_count) b.For(b.U32(0), most, b.U32(1), [&](Value) { EmitTurn(*loop.body); });
+    else EmitUncounted(loop, most);
     if (local_ > 1) b.If(b.Compare(Cmp::kEq, b.LocalIndex(), b.U32(0)), [&] { w.buffers.StoreCopies(); });
     else w.buffers.StoreCopies();
     if (shared_bytes_ > profile_.limits.max_shared_memory_bytes)
@@ -118,6 +114,7 @@ class LoopNest {
     KRAFLA_TRY(CheckBufferCount(kernel, profile_));
     out.launches.push_back({std::move(kernel), {1, 1, 1}, turn_ns * 1e-6});
     out.slices = std::move(slices_);
+    out.resumes = !cut.blocks.empty();
     out.most_turns = std::clamp<int64_t>(static_cast<int64_t>(kLoopLaunchNs / turn_ns), 1, int64_t{1} << 30);
     return out;
   }
@@ -143,10 +140,14 @@ class LoopNest {
     if (StorageBytes(binding.storage) != StorageBytes(storage))
       binding = {ElementType::kU8, slice.size, true, binding.written};
   }
-  void ChooseCopies() {
+  // Where a launch may end within a turn, what has ended its life must not be put back over what lives.
+  void ChooseCopies(bool resumes) {
+    const auto share = [&](const Slice& a, const Slice& b) {
+      return resumes ? ExtentOf(plan_, a).Overlaps(ExtentOf(plan_, b)) : plan::ShareBytes(plan_, a, b);
+    };
     for (std::size_t i = 0; i < slices_.size(); ++i)
       for (std::size_t j = 0; j < slices_.size(); ++j)
-        if (i != j && plan::ShareBytes(plan_, slices_[i], slices_[j])) has_copies_[i] = false;
+        if (i != j && share(slices_[i], slices_[j])) has_copies_[i] = false;
   }
 
   // Estimated nanoseconds: in one workgroup, and of the launches that would be made instead, without what they do.
@@ -158,10 +159,12 @@ class LoopNest {
     }
   };
 
-  // Looks at the steps of one turn.
+  bool HasUncounted(const plan::WhileStep& loop) { return uncounted_.In(*loop.condition) || uncounted_.In(*loop.body); }
+
+  // Looks at the steps of one turn, in which loops of unknown counts turn once.
   Result<Cost> LookAtTurn(const plan::WhileStep& loop) {
     Cost cost{20, 0};
-    if (!loop.trip_count) {
+    if (!loop.trip_count || HasUncounted(loop)) {
       Look(loop.predicate, ElementType::kPred, 1, false, true);
       KRAFLA_ASSIGN(const Cost condition, LookAt(*loop.condition));
       cost += condition;
@@ -195,8 +198,11 @@ class LoopNest {
         code_nodes_ += 10;
         cost += CostOf(static_cast<double>(count), 16);
       } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
-        if (!loop->trip_count) return Unimplemented("How often a loop within the loop turns is not known.");
         KRAFLA_ASSIGN(const Cost turn, LookAtTurn(*loop));
+        if (uncounted_.In(step)) {
+          cost += turn;
+          continue;
+        }
         const double turns = static_cast<double>(*loop->trip_count);
         // Where it takes less than its launches would, it is a kernel by itself.
         cost += {turn.ns * turns, std::min(turn.ns, turn.launched_ns) * turns};
@@ -285,7 +291,8 @@ class LoopNest {
 
   void Barrier() {
     if (touched_.empty()) return;
-    if (local_ > 1) b_->BufferBarrier();
+    if (subgroup_ > 1) b_->SubgroupBufferBarrier();
+    else if (local_ > 1) b_->BufferBarrier();
     touched_.clear();
   }
   // Emits a barrier before these accesses, if they need one.
@@ -319,24 +326,108 @@ class LoopNest {
   }
 
   void EmitSteps(const plan::StepList& list) {
-    for (const plan::Step& step : list.steps) {
-      if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
-        EmitLaunch(*launch);
-      } else if (const auto* copy = std::get_if<plan::CopyStep>(&step)) {
-        EmitCopy(*copy);
-      } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
-        Barrier();
-        b_->For(b_->U32(0), b_->U32(static_cast<uint32_t>(*loop->trip_count)), b_->U32(1),
-                [&](Value) { EmitTurn(*loop->body); });
-      } else if (const auto* branch = std::get_if<plan::ConditionalStep>(&step)) {
-        const Value index = LoadWord(branch->index, branch->index_is_pred ? 1 : 4);
-        Barrier();
-        EmitBranches(*b_, index, branch->index_is_pred, branch->branches.size(),
-                     [&](std::size_t n) { EmitTurn(*branch->branches[n]); });
-      } else {
-        EmitSteps(plan_.callees[static_cast<std::size_t>(std::get<plan::CallStep>(step).callee)]);
-      }
+    for (const plan::Step& step : list.steps) EmitStep(step);
+  }
+  void EmitStep(const plan::Step& step) {
+    if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
+      EmitLaunch(*launch);
+    } else if (const auto* copy = std::get_if<plan::CopyStep>(&step)) {
+      EmitCopy(*copy);
+    } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
+      Barrier();
+      b_->For(b_->U32(0), b_->U32(static_cast<uint32_t>(*loop->trip_count)), b_->U32(1),
+              [&](Value) { EmitTurn(*loop->body); });
+    } else if (const auto* branch = std::get_if<plan::ConditionalStep>(&step)) {
+      const Value index = LoadWord(branch->index, branch->index_is_pred ? 1 : 4);
+      Barrier();
+      EmitBranches(*b_, index, branch->index_is_pred, branch->branches.size(),
+                   [&](std::size_t n) { EmitTurn(*branch->branches[n]); });
+    } else {
+      EmitSteps(plan_.callees[static_cast<std::size_t>(std::get<plan::CallStep>(step).callee)]);
     }
+  }
+
+  // Turns until the condition does not hold, at most `most`.
+  void EmitUncounted(const plan::WhileStep& loop, Value most) {
+    Builder& b = *b_;
+    b.While(
+        {b.U32(0), b.U32(1)},
+        [&](const Values& s) { return b.LAnd(b.Compare(Cmp::kULt, s[0], most), b.Compare(Cmp::kNe, s[1], b.U32(0))); },
+        [&](const Values& s) {
+          EmitSteps(*loop.condition);
+          const Value go = LoadWord(loop.predicate, 1);
+          b.If(b.Compare(Cmp::kNe, go, b.U32(0)), [&] { EmitTurn(*loop.body); });
+          Barrier();
+          return Values{b.Add(s[0], b.U32(1)), go};
+        });
+  }
+
+  // A turn tries one block after the other, and turns those of an inner loop until it is over. Which block is next lies
+  // behind the slices; a launch begins with the one where the last stopped, the first launch with the first.
+  void EmitBlocks(const plan::LoopBlocks& cut, Value most) {
+    Builder& b = *b_;
+    w_->buffers.KeepCopies(NextBlock());
+    b.If(b.Compare(Cmp::kNe, w_->buffers.PushWord(1), b.U32(0)), [&] { GoTo(Number(0)); });
+    const int last = static_cast<int>(cut.blocks.size()) - 1;
+    std::span<const plan::LoopBlocks::Range> inner = cut.inner;
+    EmitRange(cut, {0, last}, inner, most, b.U32(0));
+  }
+  // The turns so far come in and go out. `inner` begins with the ranges inside of this one, which are taken from it.
+  Value EmitRange(const plan::LoopBlocks& cut, plan::LoopBlocks::Range range,
+                  std::span<const plan::LoopBlocks::Range>& inner, Value most, Value turns) {
+    Builder& b = *b_;
+    const Values done = b.While(
+        {turns},
+        [&](const Values& s) {
+          const Value next = w_->buffers.Load(NextBlock(), 4, b.U32(0), 1);
+          const Value offset = b.Sub(next, Number(range.first));
+          return b.LAnd(b.Compare(Cmp::kULt, s[0], most),
+                        b.Compare(Cmp::kULt, offset, Number(range.last - range.first + 1)));
+        },
+        [&](const Values& s) {
+          Value so_far = s[0];
+          for (int n = range.first; n <= range.last;) {
+            if (!inner.empty() && inner.front().first == n) {
+              const plan::LoopBlocks::Range loop = inner.front();
+              inner = inner.subspan(1);
+              so_far = EmitRange(cut, loop, inner, most, so_far);
+              n = loop.last + 1;
+            } else {
+              const Value next = w_->buffers.Load(NextBlock(), 4, b.U32(0), 1);
+              b.If(b.Compare(Cmp::kEq, next, Number(n)),
+                   [&] { GoTo(EmitBlock(cut.blocks[static_cast<std::size_t>(n)])); });
+              ++n;
+            }
+          }
+          return Values{b.Add(so_far, b.U32(1))};
+        });
+    return done[0];
+  }
+  int NextBlock() const { return static_cast<int>(slices_.size()); }
+  Value Number(int block) { return b_->U32(static_cast<uint32_t>(block)); }
+  void GoTo(Value block) { w_->buffers.Store(NextBlock(), 4, b_->U32(0), block); }
+
+  // The number of the block that comes next.
+  Value EmitBlock(const plan::LoopBlock& block) {
+    Builder& b = *b_;
+    for (const plan::Step* step : block.steps) EmitStep(*step);
+    Value next;
+    if (const auto* jump = std::get_if<plan::LoopBlock::Jump>(&block.end)) {
+      next = Number(jump->next);
+    } else if (const auto* test = std::get_if<plan::LoopBlock::Test>(&block.end)) {
+      next = b.Select(b.Compare(Cmp::kNe, LoadWord(test->predicate, 1), b.U32(0)), Number(test->next_if_true),
+                      Number(test->next_if_false));
+    } else {
+      const auto& choice = std::get<plan::LoopBlock::Choice>(block.end);
+      const bool is_pred = choice.conditional->index_is_pred;
+      const Value index = LoadWord(choice.conditional->index, is_pred ? 1 : 4);
+      next = Number(choice.next.back());
+      for (int n = static_cast<int>(choice.next.size()) - 1; n-- > 0;)
+        next = b.Select(is_pred ? b.Compare(Cmp::kNe, index, b.U32(0)) : b.Compare(Cmp::kEq, index, Number(n)),
+                        Number(choice.next[static_cast<std::size_t>(n)]), next);
+    }
+    Barrier();
+    return next;
   }
 
   void EmitCopy(const plan::CopyStep& copy) {
@@ -437,6 +528,7 @@ class LoopNest {
   const DeviceProfile& profile_;
   const Tuning& device_tuning_;
   const LoopNestTuning& tuning_;
+  plan::UncountedLoops uncounted_;
   std::vector<Slice> slices_;
   std::vector<bool> has_copies_;  // for each slice, whether each invocation has a copy of it
   plan::KernelPlan merged_;       // its bindings are the slices

@@ -14,6 +14,9 @@
 
 namespace krafla::spirv {
 
+// Where a loop's kernel notes which block of steps comes next.
+inline constexpr uint64_t kLoopStateBytes = 4;
+
 struct EmittedLoop {
   struct Launch {
     EmittedKernel kernel;  // its buffers are numbered as `slices`; its push word is the most turns that it does
@@ -23,6 +26,10 @@ struct EmittedLoop {
   std::vector<Launch> launches;  // one after the other, each of the same turns
   std::vector<plan::Slice> slices;
   int64_t most_turns = 1;  // the most turns of a launch, so that the device answers in time
+  // Where loops of unknown counts lie inside, turns are counted that may be of any of them, and the predicate says
+  // whether the outermost is over. A launch goes on where the last one stopped: the kernel has a second push word,
+  // which is 1 in the first launch, and kLoopStateBytes behind the slices.
+  bool resumes = false;
 };
 
 // The time of a launch in nanoseconds, after which the device has to answer.
