@@ -119,13 +119,17 @@ Outputs OnBiasGelu(Call& c) {
   }
   return {Mul(half, Add(Erf(Mul(x, Like(x, std::sqrt(0.5)))), Like(x, 1)))};
 }
+// lambd and bias are floats, of integers too.
 Outputs OnShrink(Call& c) {
-  return InWide(c, [&](XlaOp x) {
-    const double bias = c.Float("bias", 0), lambda = c.Float("lambd", 0.5);
-    const XlaOp zero = BroadcastTo(Like(x, 0), DimsOf(x));
-    return Select(Lt(x, Like(x, -lambda)), Add(x, Like(x, bias)),
-                  Select(Gt(x, Like(x, lambda)), Sub(x, Like(x, bias)), zero));
-  });
+  const XlaOp given = c.In(0);
+  const ElementType type = TypeOf(given);
+  const bool is_whole = IsIntegral(type);
+  const XlaOp x = is_whole || IsSmallFloat(type) ? Convert(given, is_whole && BitWidth(type) > 32 ? F64 : F32) : given;
+  const double bias = c.Float("bias", 0), lambda = c.Float("lambd", 0.5);
+  const XlaOp zero = BroadcastTo(Like(x, 0), DimsOf(x));
+  const XlaOp shrunk = Select(Lt(x, Like(x, -lambda)), Add(x, Like(x, bias)),
+                              Select(Gt(x, Like(x, lambda)), Sub(x, Like(x, bias)), zero));
+  return {TypeOf(x) == type ? shrunk : Convert(shrunk, type)};
 }
 Outputs OnPRelu(Call& c) {
   const XlaOp x = c.In(0), slope = BroadcastTo(c.In(1), DimsOf(x));

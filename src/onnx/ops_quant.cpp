@@ -45,8 +45,9 @@ XlaOp Spread(XlaOp scale, const Ints& dims, int64_t axis, int64_t block) {
   if (flat[at] < dims[at]) Reject("{} blocks of {} for {} elements.", have[at], block, dims[at]);
   return SliceInDim(Reshape(BroadcastInDim(scale, wide, places), flat), 0, dims[at], 1, static_cast<int64_t>(at));
 }
-XlaOp RoundedTo(ElementType to, XlaOp y, XlaOp zero) {
+XlaOp RoundedTo(ElementType to, XlaOp y, XlaOp zero, bool saturates) {
   const Bounds bounds = BoundsOf(to);
+  if (IsSmallFloat(to) && !saturates) return Convert(y, to);
   if (IsSmallFloat(to)) return Convert(ClampTo(y, bounds.low, bounds.high), to);
   y = RoundNearestEven(y);
   if (!zero.IsUninitialized()) y = Add(y, Convert(zero, TypeOf(y)));
@@ -92,7 +93,8 @@ Outputs OnQuantizeLinear(Call& c) {
                          : c.Int("output_dtype", 0) != 0 ? ToElementType(c.Int("output_dtype"))
                                                          : U8;
   const XlaOp zero = c.Has(2) && !IsSmallFloat(to) ? Spread(c.In(2), dims, axis, block) : XlaOp();
-  return {RoundedTo(to, Div(Convert(given, F32), Spread(Convert(c.In(1), F32), dims, axis, block)), zero)};
+  return {RoundedTo(to, Div(Convert(given, F32), Spread(Convert(c.In(1), F32), dims, axis, block)), zero,
+                    c.Int("saturate", 1) != 0)};
 }
 Outputs OnDequantizeLinear(Call& c) {
   const XlaOp x = c.In(0);

@@ -11,7 +11,7 @@ namespace krafla::onnx {
 // shape that spreads to `dims` by itself.
 XlaOp Spread(XlaOp scale, const Ints& dims, int64_t axis, int64_t block);
 // The values `y`, in units of the result's scale, rounded to even, moved by the zero point, within the type's range.
-XlaOp RoundedTo(ElementType to, XlaOp y, XlaOp zero);
+XlaOp RoundedTo(ElementType to, XlaOp y, XlaOp zero, bool saturates = true);
 // `y` in the result's steps. Input `zero` of the node has the type, u8 without one.
 XlaOp RoundedBy(Call& c, XlaOp y, std::size_t zero);
 // f32 in the result's units and type. Input `first` of the node: the scale; the one behind it: the zero point, which

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -20,13 +22,22 @@ using ::testing::HasSubstr;
 
 // Messages of onnx.proto, by the numbers of their fields.
 std::string Node(const std::string& op, std::initializer_list<const char*> inputs,
-                 std::initializer_list<const char*> outputs, const std::string& domain = "") {
+                 std::initializer_list<const char*> outputs, const std::string& domain = "",
+                 std::initializer_list<std::pair<const char*, int64_t>> attributes = {}) {
   std::string out;
   protozero::pbf_writer w(out);
   for (const char* name : inputs) w.add_string(1, name);
   for (const char* name : outputs) w.add_string(2, name);
   w.add_string(3, op + "_node");
   w.add_string(4, op);
+  for (const auto& [name, value] : attributes) {
+    std::string attribute;
+    protozero::pbf_writer a(attribute);
+    a.add_string(1, name);
+    a.add_int64(3, value);
+    a.add_int32(20, 2);  // an integer
+    w.add_message(5, attribute);
+  }
   if (!domain.empty()) w.add_string(7, domain);
   return out;
 }
@@ -110,6 +121,34 @@ TEST(OnnxImport, NamesAndAnswers) {
   auto run = session->Run(in, out);
   ASSERT_TRUE(run.has_value()) << run.error().ToString();
   EXPECT_EQ(y, (std::array<float, 6>{1, 12, 23, 31, 42, 53}));
+}
+
+// What is beyond the numbers of a type of 8 bits is its largest, or what a cast makes of it.
+TEST(OnnxImport, SmallFloatsSaturateOrNot) {
+  constexpr int64_t kFloat = 1, kF8E4M3FN = 17;
+  auto client = LocalClient::Create("cpu");
+  ASSERT_TRUE(client.has_value()) << client.error().ToString();
+  for (const int64_t saturate : {1, 0}) {
+    auto model = ImportOnnx(Model({{Node("QuantizeLinear", {"x", "w"}, {"q"}, "",
+                                         {{"output_dtype", kF8E4M3FN}, {"saturate", saturate}, {"axis", 0}}),
+                                    Node("Cast", {"q"}, {"y"}, "", {{"to", kFloat}})},
+                                   {Weights("w", {2, 2, 2})},
+                                   {Info("x", {3})},
+                                   {Info("y", {3})}},
+                                  21));
+    ASSERT_TRUE(model.has_value()) << model.error().ToString();
+    auto session = Session::Load(*client, model->computation);
+    ASSERT_TRUE(session.has_value()) << session.error().ToString();
+    const std::array<float, 3> x = {3, 2e6f, -2e6f};
+    std::array<float, 3> y = {};
+    const InputBytes in[] = {std::as_bytes(std::span(x))};
+    const OutputBytes out[] = {std::as_writable_bytes(std::span(y))};
+    auto run = session->Run(in, out);
+    ASSERT_TRUE(run.has_value()) << run.error().ToString();
+    EXPECT_EQ(y[0], 1.5f);
+    if (saturate != 0) EXPECT_EQ((std::array{y[1], y[2]}), (std::array{448.f, -448.f}));
+    else EXPECT_TRUE(std::isnan(y[1]) && std::isnan(y[2])) << y[1] << " " << y[2];
+  }
 }
 
 TEST(OnnxImport, AsksForShapesByName) {

@@ -59,6 +59,9 @@ def Activation(rng):
         x = np.round(x * 2) / 2
     elif op == "Acosh":
         x = np.abs(x) + 1
+    elif op == "Shrink" and flip(rng):
+        x = np.round(x * 3).astype(pick(rng, np.int8, np.int32, np.int64))
+        a = {"lambd": 1.5, "bias": 0.5}
     return Node(op, [x], a if op == "IsInf" else maybe(rng, **a), opset)
 
 
