@@ -370,6 +370,140 @@ ENTRY main {{
   }
 }
 
+// Updates that meet keep their order, which a product and a difference show.
+TEST_P(LoopTest, ScattersInside) {
+  auto executable = Compile(R"(HloModule m
+combine {
+  a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  three = s32[] constant(3)
+  t = s32[] multiply(a, three)
+  ROOT r = s32[] subtract(t, b)
+}
+larger {
+  a = s8[] parameter(0)
+  b = s8[] parameter(1)
+  ROOT r = s8[] maximum(a, b)
+}
+condition {
+  s = (s32[], s32[6,20], s8[7]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(9)
+  ROOT go = pred[] compare(i, n), direction=LT
+}
+body {
+  s = (s32[], s32[6,20], s8[7]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  v = s32[6,20] get-tuple-element(s), index=1
+  w = s8[7] get-tuple-element(s), index=2
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  k = s32[4] constant({0, 3, 0, 5})
+  at = s32[4] broadcast(i), dimensions={}
+  sum = s32[4] add(k, at)
+  six = s32[] constant(6)
+  sixes = s32[4] broadcast(six), dimensions={}
+  rows = s32[4] remainder(sum, sixes)
+  updates = s32[4,20] slice(v), slice={[1:5], [0:20]}
+  x = s32[6,20] scatter(v, rows, updates), update_window_dims={1}, inserted_window_dims={0},
+    scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=combine
+  few = s32[3] slice(rows), slice={[0:3]}
+  i8 = s8[] convert(i)
+  u = s8[3] broadcast(i8), dimensions={}
+  y = s8[7] scatter(w, few, u), update_window_dims={}, inserted_window_dims={0},
+    scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=larger
+  ROOT r = (s32[], s32[6,20], s8[7]) tuple(j, x, y)
+}
+ENTRY main {
+  v = s32[6,20] parameter(0)
+  w = s8[7] parameter(1)
+  zero = s32[] constant(0)
+  init = (s32[], s32[6,20], s8[7]) tuple(zero, v, w)
+  loop = (s32[], s32[6,20], s8[7]) while(init), condition=condition, body=body
+  x = s32[6,20] get-tuple-element(loop), index=1
+  y = s8[7] get-tuple-element(loop), index=2
+  ROOT r = (s32[6,20], s8[7]) tuple(x, y)
+})");
+  ASSERT_NE(executable, nullptr);
+  ExpectKernels(*executable, 1);
+  std::vector<uint32_t> v(6 * 20);
+  std::vector<int8_t> w = {3, -1, 4, -1, 5, -9, 2};
+  for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<uint32_t>(i * i % 11);
+  std::vector<Literal> arguments;
+  arguments.push_back(MakeLiteral("s32[6,20]", std::vector<int32_t>(v.begin(), v.end())));
+  arguments.push_back(MakeLiteral("s8[7]", w));
+  for (std::size_t turn = 0; turn < 9; ++turn) {
+    const std::vector<uint32_t> before = v;
+    const std::array<std::size_t, 4> rows = {turn % 6, (turn + 3) % 6, turn % 6, (turn + 5) % 6};
+    for (std::size_t n = 0; n < 4; ++n)
+      for (std::size_t c = 0; c < 20; ++c) v[rows[n] * 20 + c] = v[rows[n] * 20 + c] * 3 - before[(n + 1) * 20 + c];
+    for (std::size_t n = 0; n < 3; ++n) w[rows[n]] = std::max(w[rows[n]], static_cast<int8_t>(turn));
+  }
+  auto got = Run(*executable, arguments);
+  ASSERT_EQ(got.size(), 2u);
+  EXPECT_EQ(Values<int32_t>(got[0]), std::vector<int32_t>(v.begin(), v.end()));
+  EXPECT_EQ(Values<int8_t>(got[1]), w);
+}
+
+// Small systems: b becomes x of A x = b by Cholesky factors, then of P M x = b by L U with the rows exchanged, so that
+// both products give b back.
+TEST_P(LoopTest, LinearAlgebraInside) {
+  auto executable = Compile(R"(HloModule m
+condition {
+  s = (s32[], f32[5,3,2]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(4)
+  ROOT go = pred[] compare(i, n), direction=LT
+}
+body {
+  s = (s32[], f32[5,3,2]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  b = f32[5,3,2] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  turn = f32[] convert(j)
+  scale = f32[5,3,3] broadcast(turn), dimensions={}
+  given = f32[5,3,3] constant({{{1,2,0},{4,1,3},{2,0,5}}, {{0,3,1},{2,2,2},{1,0,1}}, {{5,1,1},{1,7,2},{3,1,1}},
+    {{1,1,0},{0,1,1},{8,0,1}}, {{2,0,9},{1,5,1},{0,6,1}}})
+  m = f32[5,3,3] multiply(given, scale)
+  mt = f32[5,3,3] transpose(m), dimensions={0,2,1}
+  a = f32[5,3,3] dot(m, mt), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}
+  l = f32[5,3,3] cholesky(a), lower=true
+  y = f32[5,3,2] triangular-solve(l, b), left_side=true, lower=true, unit_diagonal=false, transpose_a=NO_TRANSPOSE
+  x = f32[5,3,2] triangular-solve(l, y), left_side=true, lower=true, unit_diagonal=false, transpose_a=TRANSPOSE
+  back = f32[5,3,2] dot(a, x), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}
+  f = (f32[5,3,3], s32[5,3], s32[5,3]) custom-call(m), custom_call_target="LuDecomposition"
+  lu = f32[5,3,3] get-tuple-element(f), index=0
+  order = s32[5,3] get-tuple-element(f), index=2
+  wanted = s32[5,3,3] broadcast(order), dimensions={0,1}
+  column = s32[5,3,3] iota(), iota_dimension=2
+  chosen = pred[5,3,3] compare(wanted, column), direction=EQ
+  p = f32[5,3,3] convert(chosen)
+  pb = f32[5,3,2] dot(p, back), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}
+  u = f32[5,3,2] triangular-solve(lu, pb), left_side=true, lower=true, unit_diagonal=true, transpose_a=NO_TRANSPOSE
+  z = f32[5,3,2] triangular-solve(lu, u), left_side=true, lower=false, unit_diagonal=false, transpose_a=NO_TRANSPOSE
+  again = f32[5,3,2] dot(m, z), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}
+  ROOT r = (s32[], f32[5,3,2]) tuple(j, again)
+}
+ENTRY main {
+  b = f32[5,3,2] parameter(0)
+  zero = s32[] constant(0)
+  init = (s32[], f32[5,3,2]) tuple(zero, b)
+  loop = (s32[], f32[5,3,2]) while(init), condition=condition, body=body
+  ROOT x = f32[5,3,2] get-tuple-element(loop), index=1
+})");
+  ASSERT_NE(executable, nullptr);
+  if (GetParam().name == "vulkan") ExpectKernels(*executable, 1);
+  std::vector<float> b(30);
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i % 7) - 2.5f;
+  std::vector<Literal> arguments;
+  arguments.push_back(MakeLiteral("f32[5,3,2]", b));
+  auto got = Run(*executable, arguments);
+  ASSERT_EQ(got.size(), 1u);
+  const std::vector<float> values = Values<float>(got[0]);
+  for (std::size_t i = 0; i < b.size(); ++i) EXPECT_NEAR(values[i], b[i], 2e-3) << i;
+}
+
 // A stop is seen between launches.
 TEST_P(LoopTest, EndlessLoopsEndAtTheDeadline) {
   auto executable = Compile(R"(HloModule m

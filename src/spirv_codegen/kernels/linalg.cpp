@@ -11,6 +11,34 @@ Refusal RefusesInvocationEach(const LinalgCase& c) {
   return Format("matrices of {} x {}", c.k.rows, c.k.columns);
 }
 
+Refusal RefusesInGroup(const LinalgCase& c) {
+  using Op = plan::LinalgKernel::Op;
+  if (Numbers::WideType(c.k.type) != c.k.type) return "numbers that are computed in a wider type";
+  switch (c.k.op) {
+    case Op::kCholesky:
+    case Op::kLu: return RefusesInvocationEach(c);
+    case Op::kTriangularSolve: {
+      const int64_t n = c.k.left_side ? c.k.rows : c.k.columns;
+      if (n <= c.target.tuning.linalg.block) return std::nullopt;
+      return Format("triangles of {} rows", n);
+    }
+    case Op::kQr:
+    case Op::kHouseholderProduct:
+    case Op::kEigh:
+    case Op::kSvd: return "reflections, eigenvalues or singular values";
+  }
+  KRAFLA_UNREACHABLE();
+}
+
+InGroupCost CostInGroup(const plan::LinalgKernel& k) {
+  const double rows = static_cast<double>(k.rows), columns = static_cast<double>(k.columns);
+  constexpr double kStep = 20;  // two loads, a store, a product and a difference
+  if (k.op != plan::LinalgKernel::Op::kTriangularSolve)
+    return {k.batch, kStep * rows * columns * std::min(rows, columns)};
+  const double n = k.left_side ? rows : columns;
+  return {k.batch * (k.left_side ? k.columns : k.rows), kStep * n * (n + 2)};
+}
+
 int64_t SharedRoom(const Target& target) { return int64_t{target.profile.limits.max_shared_memory_bytes} - 1024; }
 
 LinalgProgram::LinalgProgram(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel, const Target& target,
@@ -38,6 +66,10 @@ int LinalgProgram::AddGroups(std::string variant, uint32_t local, const LinalgBo
 }
 
 int LinalgProgram::AddKernel(std::string variant, uint32_t local, uint32_t items, const LinalgBody& body) {
+  if (target_.in_group != nullptr) {
+    bodies_.push_back(body);
+    return static_cast<int>(bodies_.size()) - 1;
+  }
   KernelWriter w(plan_, target_, descs_, 2);
   Builder& b = w.b;
   Numbers numbers(w, kernel_.type);
@@ -50,7 +82,7 @@ int LinalgProgram::AddKernel(std::string variant, uint32_t local, uint32_t items
     b.If(b.Compare(Cmp::kULt, id, end), [&] {
       // Drivers without an instruction for it divide lane by lane.
       const Value matrix = kernel_.batch == 1 ? b.U32(0) : b.UDiv(id, count);
-      LinalgKernelWriter writer{b, w.buffers, numbers, matrix, b.Sub(id, b.Mul(matrix, count)), at};
+      LinalgKernelWriter writer{b, w.buffers, numbers, {}, matrix, b.Sub(id, b.Mul(matrix, count)), at};
       body(writer);
     });
   };
@@ -67,9 +99,29 @@ int LinalgProgram::AddKernel(std::string variant, uint32_t local, uint32_t items
   return static_cast<int>(out_.kernels.size()) - 1;
 }
 
+void LinalgProgram::RunInGroup(const LinalgBody& body, int64_t items, int64_t at) {
+  const InGroup& group = *target_.in_group;
+  Builder& b = group.w.b;
+  const bool strict = b.strict;
+  Numbers numbers(group.w, kernel_.type, group.names);
+  const auto u32 = [&](int64_t v) { return b.U32(static_cast<uint32_t>(v)); };
+  b.For(group.local > 1 ? b.LocalIndex() : b.U32(0), u32(items * kernel_.batch), b.U32(group.local), [&](Value id) {
+    const Value matrix = kernel_.batch == 1 ? b.U32(0) : items == 1 ? id : b.UDiv(id, u32(items));
+    const Value item = items == 1 ? b.U32(0) : b.Sub(id, b.Mul(matrix, u32(items)));
+    LinalgKernelWriter writer{b, group.w.buffers, numbers, group.names, matrix, item, u32(at)};
+    body(writer);
+  });
+  b.strict = strict;
+  group.barrier();
+}
+
 Result<> LinalgProgram::Run(int kernel, int64_t items, int64_t at) {
   if (items == 0) return {};
   const auto k = static_cast<std::size_t>(kernel);
+  if (target_.in_group != nullptr) {
+    RunInGroup(bodies_[k], items, at);
+    return {};
+  }
   const int64_t total = items * kernel_.batch;
   const int64_t groups = CeilDiv(total, int64_t{items_[k]});
   const int64_t widest = target_.profile.limits.max_workgroup_count[0];

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <span>
 
 #include "base/checked_math.h"
 #include "spirv_codegen/kernels/numbers.h"
@@ -25,15 +26,34 @@ Refusal RefusesInvocationEach(const LinalgCase& c);
 // The bytes of shared memory that a variant may use.
 int64_t SharedRoom(const Target& target);
 
+// A kernel of one workgroup of which dense linear algebra is a part: each dispatch is a loop over its items, which the
+// workgroup's invocations share, with a barrier behind it.
+struct InGroup {
+  KernelWriter& w;
+  std::span<const int> names;  // the kernel's buffer for each binding
+  uint32_t local = 1;
+  const std::function<void()>& barrier;
+};
+// Why it cannot be part of a kernel; none: it can.
+Refusal RefusesInGroup(const LinalgCase& c);
+// The items of its widest dispatch, and the operations of each, roughly.
+struct InGroupCost {
+  int64_t items = 0;
+  double operations = 0;
+};
+InGroupCost CostInGroup(const plan::LinalgKernel& k);
+
 // One kernel under construction.
 struct LinalgKernelWriter {
   Builder& b;
   Buffers& buffers;
   Numbers& numbers;
-  Value matrix;  // its number in the batch
-  Value item;    // of the matrix: the number of this invocation, or of this workgroup
-  Value at;      // what the dispatch passes, the row and column where a block begins
+  std::span<const int> names;  // of buffers, as InGroup's; may be empty
+  Value matrix;                // its number in the batch
+  Value item;                  // of the matrix: the number of this invocation, or of this workgroup
+  Value at;                    // what the dispatch passes, the row and column where a block begins
   Value U32(int64_t v) { return b.U32(static_cast<uint32_t>(v)); }
+  int Named(int binding) const { return names.empty() ? binding : names[static_cast<std::size_t>(binding)]; }
 };
 using LinalgBody = std::function<void(LinalgKernelWriter&)>;
 
@@ -61,12 +81,14 @@ class LinalgProgram {
  private:
   // Whose workgroup has `items` items, of invocations or of its own.
   int AddKernel(std::string variant, uint32_t local, uint32_t items, const LinalgBody& body);
+  void RunInGroup(const LinalgBody& body, int64_t items, int64_t at);
 
   const plan::KernelPlan& plan_;
   const plan::LinalgKernel& kernel_;
   const Target& target_;
   std::vector<BufferDesc> descs_;
-  std::vector<uint32_t> items_;  // of a workgroup of each kernel
+  std::vector<uint32_t> items_;     // of a workgroup of each kernel
+  std::vector<LinalgBody> bodies_;  // of each kernel, where they are parts of another
   EmittedProgram out_;
 };
 

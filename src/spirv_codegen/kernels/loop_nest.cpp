@@ -6,6 +6,8 @@
 
 #include "base/checked_math.h"
 #include "plan/slice_extent.h"
+#include "spirv_codegen/kernels/linalg.h"
+#include "spirv_codegen/kernels/nest_scatter.h"
 #include "spirv_codegen/kernels/nest_sums.h"
 #include "spirv_codegen/kernels/nest_survey.h"
 #include "spirv_codegen/kernels/reduce.h"
@@ -92,9 +94,12 @@ class LoopNest {
 
   void Barrier() {
     if (touched_.empty()) return;
+    EmitBarrier();
+    touched_.clear();
+  }
+  void EmitBarrier() {
     if (subgroup_ > 1) b_->SubgroupBufferBarrier();
     else if (local_ > 1) b_->BufferBarrier();
-    touched_.clear();
   }
   // Emits a barrier before these accesses, if they need one.
   void Order(std::span<const Access> accesses) {
@@ -301,6 +306,21 @@ class LoopNest {
         }
       }
       shared_bytes_ += EmitReduceInGroup(*w_, k, local_, subgroup_);
+    } else if (const auto* scatter = std::get_if<plan::ScatterKernel>(&kernel.body)) {
+      plan::ScatterKernel k = *scatter;
+      const auto own = [&](int& b) { b = survey_.BufferOf(launch.bindings[static_cast<std::size_t>(b)]); };
+      own(k.indices_binding);
+      for (int& b : k.updates) own(b);
+      for (int& b : k.outputs) own(b);
+      renumber(k.combiner.combiner);
+      EmitNestScatter(*w_, k, local_);
+    } else if (const auto* linalg = std::get_if<plan::LinalgKernel>(&kernel.body)) {
+      std::vector<int> names;
+      for (const Slice& s : launch.bindings) names.push_back(survey_.BufferOf(s));
+      const std::function<void()> barrier = [&] { EmitBarrier(); };
+      const InGroup group{*w_, names, local_, barrier};
+      const EmitOptions options;
+      KRAFLA_CHECK(EmitLinalg(kernel, *linalg, {profile_, device_tuning_, options, nullptr, &group}));
     } else {
       plan::DotKernel k = std::get<plan::DotKernel>(kernel.body);
       renumber(k.epilogue);

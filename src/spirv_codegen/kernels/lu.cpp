@@ -332,20 +332,24 @@ class LuEmitter {
   }
 
   Value PivotPlace(LinalgKernelWriter& w, Value k) { return w.b.Add(w.b.Mul(w.matrix, w.U32(least_)), k); }
-  void SavePivot(LinalgKernelWriter& w, Value k, Value row) { w.buffers.Store(kPivots, 4, PivotPlace(w, k), row); }
-  Value LoadPivot(LinalgKernelWriter& w, Value k) { return w.buffers.Load(kPivots, 4, PivotPlace(w, k), 1); }
+  void SavePivot(LinalgKernelWriter& w, Value k, Value row) {
+    w.buffers.Store(w.Named(kPivots), 4, PivotPlace(w, k), row);
+  }
+  Value LoadPivot(LinalgKernelWriter& w, Value k) { return w.buffers.Load(w.Named(kPivots), 4, PivotPlace(w, k), 1); }
 
   // Writes the permutation: the identity with the pivots' exchanges. It must be run by the invocation that saved the
   // pivots, or in a later dispatch.
   void SavePermutation(LinalgKernelWriter& w) {
     Builder& b = w.b;
     const Value first = b.Mul(w.matrix, w.U32(rows_));
-    b.For(b.U32(0), w.U32(rows_), b.U32(1), [&](Value r) { w.buffers.Store(kPermutation, 4, b.Add(first, r), r); });
+    b.For(b.U32(0), w.U32(rows_), b.U32(1),
+          [&](Value r) { w.buffers.Store(w.Named(kPermutation), 4, b.Add(first, r), r); });
     b.For(b.U32(0), w.U32(least_), b.U32(1), [&](Value k) {
       const Value here = b.Add(first, k), there = b.Add(first, LoadPivot(w, k));
-      const Value x = w.buffers.Load(kPermutation, 4, here, 1), y = w.buffers.Load(kPermutation, 4, there, 1);
-      w.buffers.Store(kPermutation, 4, here, y);
-      w.buffers.Store(kPermutation, 4, there, x);
+      const Value x = w.buffers.Load(w.Named(kPermutation), 4, here, 1),
+                  y = w.buffers.Load(w.Named(kPermutation), 4, there, 1);
+      w.buffers.Store(w.Named(kPermutation), 4, here, y);
+      w.buffers.Store(w.Named(kPermutation), 4, there, x);
     });
   }
 

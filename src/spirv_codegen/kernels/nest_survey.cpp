@@ -6,6 +6,8 @@
 #include <limits>
 
 #include "plan/slice_extent.h"
+#include "spirv_codegen/kernels/linalg.h"
+#include "spirv_codegen/kernels/nest_scatter.h"
 #include "spirv_codegen/kernels/nest_sums.h"
 #include "spirv_codegen/kernels/while.h"
 
@@ -171,7 +173,8 @@ Result<NestCost> NestSurvey::LookAtLaunch(const plan::LaunchStep& launch) {
   return cost;
 }
 Result<NestCost> NestSurvey::LookAtPart(const plan::KernelPlan& kernel, const plan::LaunchStep& launch) {
-  bool by_all = false;  // stores one element, which every invocation may do for itself
+  bool by_all = false;     // stores one element, which every invocation may do for itself
+  bool in_memory = false;  // touches no variables of invocations
   double points = 0, operations = 0;
   if (const auto* loop = std::get_if<plan::LoopKernel>(&kernel.body)) {
     const int64_t count = Product(loop->program.space.dims());
@@ -202,13 +205,32 @@ Result<NestCost> NestSurvey::LookAtPart(const plan::KernelPlan& kernel, const pl
     operations = NestSumsOperations(*dot, NestSumsAtOnce(*dot, device_tuning_.loop, tuning_.least_lanes));
     widest_ = std::max(widest_, sums);
     code_nodes_ += std::ssize(dot->epilogue.nodes) + 50;
+  } else if (const auto* scatter = std::get_if<plan::ScatterKernel>(&kernel.body)) {
+    for (ElementType type : scatter->types) KRAFLA_TRY(CheckType(type, profile_));
+    KRAFLA_TRY(CheckType(scatter->indices_type, profile_));
+    const NestScatterCost cost = CostOfNestScatter(*scatter, profile_);
+    points = static_cast<double>(cost.points), operations = cost.operations;
+    widest_ = std::max(widest_, cost.points);
+    code_nodes_ += std::ssize(scatter->combiner.combiner.nodes) + 50;
+    in_memory = true;
+  } else if (const auto* linalg = std::get_if<plan::LinalgKernel>(&kernel.body)) {
+    const EmitOptions options;
+    const Refusal refusal = RefusesInGroup({kernel, *linalg, {profile_, device_tuning_, options}});
+    if (refusal) return Unimplemented("A step of the loop is linear algebra of {}.", *refusal);
+    KRAFLA_TRY(CheckType(linalg->type, profile_));
+    const InGroupCost cost = CostInGroup(*linalg);
+    points = static_cast<double>(cost.items), operations = cost.operations;
+    widest_ = std::max(widest_, cost.items);
+    code_nodes_ += 200;
+    in_memory = true;
   } else {
     return Unimplemented("A step of the loop is a kernel of the family '{}'.", plan::FamilyName(kernel));
   }
   for (std::size_t n = 0; n < launch.bindings.size(); ++n) {
     const plan::Binding& binding = kernel.bindings[n];
-    if (binding.read || binding.written)
-      Look(launch.bindings[n], binding.storage, binding.element_count, binding.written, by_all);
+    if (!binding.read && !binding.written) continue;
+    Look(launch.bindings[n], binding.storage, binding.element_count, binding.written, by_all);
+    if (in_memory) has_copies_[static_cast<std::size_t>(BufferOf(launch.bindings[n]))] = false;
   }
   return CostOf(points, operations);
 }

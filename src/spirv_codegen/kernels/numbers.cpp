@@ -13,9 +13,10 @@ ElementType Numbers::WideType(ElementType hlo_type) {
   return ElementType::kF32;
 }
 
-Numbers::Numbers(KernelWriter& w, ElementType hlo_type)
+Numbers::Numbers(KernelWriter& w, ElementType hlo_type, std::span<const int> names)
     : b_(w.b),
       buffers_(w.buffers),
+      names_(names),
       wide_(WideType(hlo_type)),
       complex_(IsComplex(hlo_type)),
       kind_(RealPart(wide_) == ElementType::kF64 ? Kind::kF64 : Kind::kF32) {
@@ -61,14 +62,14 @@ Value Numbers::Square(Number a) {
 Number Numbers::Load(int buffer, ElementType storage, Value index) {
   if (!complex_) return {LoadReal(buffer, storage, index, 1), {}};
   const int words = kind_ == Kind::kF64 ? 4 : 2;
-  const Value pair = b_.BitcastTo(buffers_.LoadWords(buffer, index, words), kind_, 2);
+  const Value pair = b_.BitcastTo(buffers_.LoadWords(Named(buffer), index, words), kind_, 2);
   return {b_.Extract(pair, 0), b_.Extract(pair, 1)};
 }
 
 void Numbers::Store(int buffer, ElementType storage, Value index, Number value) {
   if (!complex_) return StoreReal(buffer, storage, index, value.re);
   const Value lanes[] = {value.re, value.im};
-  buffers_.StoreWords(buffer, index, b_.BitcastTo(b_.Composite(lanes), Kind::kU32, kind_ == Kind::kF64 ? 4 : 2));
+  buffers_.StoreWords(Named(buffer), index, b_.BitcastTo(b_.Composite(lanes), Kind::kU32, kind_ == Kind::kF64 ? 4 : 2));
 }
 
 Value Numbers::LoadFour(int buffer, ElementType storage, Value index) { return LoadReal(buffer, storage, index, 4); }
@@ -77,11 +78,11 @@ void Numbers::StoreFour(int buffer, ElementType storage, Value index, Value four
 }
 
 Value Numbers::LoadReal(int buffer, ElementType storage, Value index, int width) {
-  return FromStorage(b_, storage, buffers_.Load(buffer, StorageBytes(storage), index, width, Kind::kF64));
+  return FromStorage(b_, storage, buffers_.Load(Named(buffer), StorageBytes(storage), index, width, Kind::kF64));
 }
 void Numbers::StoreReal(int buffer, ElementType storage, Value index, Value v) {
   if (storage != RealPart(wide_)) v = LowerRound(b_, storage, v);
-  buffers_.Store(buffer, StorageBytes(storage), index, ToStorage(b_, storage, v));
+  buffers_.Store(Named(buffer), StorageBytes(storage), index, ToStorage(b_, storage, v));
 }
 
 Values Numbers::Pack(std::span<const Number> numbers) const {

@@ -14,8 +14,9 @@ using Number = ComplexValue<Value>;
 
 class Numbers {
  public:
-  // Numbers of `hlo_type` are computed in f32 or f64; narrow floats are rounded when they are stored.
-  Numbers(KernelWriter& w, ElementType hlo_type);
+  // Numbers of `hlo_type` are computed in f32 or f64; narrow floats are rounded when they are stored. `names`: the
+  // kernel's buffer for each buffer that is named below, where they are not the same.
+  Numbers(KernelWriter& w, ElementType hlo_type, std::span<const int> names = {});
 
   Kind kind() const { return kind_; }
   bool complex() const { return complex_; }
@@ -49,11 +50,13 @@ class Numbers {
   Number Unpack(const Values& values, std::size_t n) const;
 
  private:
+  int Named(int buffer) const { return names_.empty() ? buffer : names_[static_cast<std::size_t>(buffer)]; }
   Value LoadReal(int buffer, ElementType storage, Value index, int width);
   void StoreReal(int buffer, ElementType storage, Value index, Value v);
 
   Builder& b_;
   Buffers& buffers_;
+  std::span<const int> names_;
   ElementType wide_;
   bool complex_;
   Kind kind_;

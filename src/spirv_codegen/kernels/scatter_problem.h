@@ -10,6 +10,13 @@
 
 namespace krafla::spirv {
 
+// Whether neighbours in memory may be written at the same time.
+inline bool WritesApart(const plan::ScatterKernel& s, const DeviceProfile& profile) {
+  return std::ranges::all_of(s.types, [&](ElementType type) {
+    return BitWidth(type) >= 8 && StoresAlone(profile.features, StorageBytes(type));
+  });
+}
+
 struct ScatterProblem {
   const plan::KernelPlan& plan;
   const plan::ScatterKernel& s;
@@ -18,12 +25,7 @@ struct ScatterProblem {
   int64_t window = geometry.window_count(), batch = geometry.batch_count();
 
   const ScatterTuning& tuning() const { return target.tuning.scatter; }
-  // Whether neighbours in memory may be written at the same time.
-  bool WritesApart() const {
-    return std::ranges::all_of(s.types, [&](ElementType type) {
-      return BitWidth(type) >= 8 && StoresAlone(target.profile.features, StorageBytes(type));
-    });
-  }
+  bool WritesApart() const { return spirv::WritesApart(s, target.profile); }
 };
 
 // Of updates in stretches, a dispatch each, where there are many: then a push word is the first of the dispatch.
