@@ -16,20 +16,27 @@ namespace {
 struct Places {
   XlaOp at, count;  // s32[max(n, 2)], or s32[0]; s32[]
 };
+// Each true one goes to where the running sum says, the others nowhere.
 Places PlacesOf(XlaOp flags) {
   XlaBuilder* b = flags.builder();
   const Ints n = DimsOf(flags);
   if (n[0] > INT32_MAX) Reject("{} elements are too many to number.", n[0]);
-  const XlaOp index = Iota(b, S32, n[0]), last = Number(b, S32, static_cast<double>(std::max<int64_t>(n[0] - 1, 0)));
-  XlaBuilder order("order");
-  const XlaOp x = Parameter(&order, 0, Shape::MakeScalar(S32), "x"),
-              y = Parameter(&order, 1, Shape::MakeScalar(S32), "y");
-  const XlaComputation less = Need(order.Build(Lt(x, y)));
-  const XlaOp behind = BroadcastTo(Number(b, S32, static_cast<double>(n[0])), n);
-  const XlaOp sorted = n[0] == 0 ? index : Sort({Select(flags, index, behind)}, less, 0);
-  XlaOp at = Min(sorted, BroadcastTo(last, n));
-  if (n[0] == 1) at = ConcatInDim(b, {at, at}, 0);
-  return {at, ReduceBy(Fold::kSum, Convert(flags, S32), Ints{0}, false)};
+  const XlaOp index = Iota(b, S32, n[0]), ones = Convert(flags, S32);
+  const XlaOp count = ReduceBy(Fold::kSum, ones, Ints{0}, false);
+  if (n[0] == 0) return {index, count};
+  const Ints one{1};
+  const XlaOp sums = ReduceWindowWithGeneralPadding(ones, Number(b, S32, 0), Adder(S32), n, one, one, one,
+                                                    std::vector<std::pair<int64_t, int64_t>>{{n[0] - 1, 0}});
+  const int64_t room = std::max<int64_t>(n[0], 2);
+  // No two have the same place, also of those that go nowhere.
+  const XlaOp to = Select(flags, Sub(sums, Like(sums, 1)), Add(index, Like(index, static_cast<double>(room))));
+  ScatterDimensionNumbers numbers;
+  numbers.inserted_window_dims = {0};
+  numbers.scatter_dims_to_operand_dims = {0};
+  numbers.index_vector_dim = 1;
+  return {Scatter(Filled(b, S32, Ints{room}, 0), to, index, Combiner("none", S32), numbers,
+                  /*indices_are_sorted=*/false, /*unique_indices=*/true),
+          count};
 }
 
 // Pred, of the same size: what is not 0, and lies within the run-time sizes.

@@ -90,6 +90,19 @@ std::string Letters(std::string_view text, int64_t rank) {
   }
   return out;
 }
+// The elements that have the same place in dimensions i < j of one size n, along i: every n + 1st of both together.
+XlaOp DiagonalOf(XlaOp x, int64_t i, int64_t j) {
+  Ints order, flat, dims = DimsOf(x);
+  const int64_t rank = RankOf(x), n = dims[static_cast<std::size_t>(i)];
+  for (int64_t d = 0; d < rank; ++d) {
+    if (d == j) continue;
+    order.push_back(d);
+    if (d == i) order.push_back(j);
+    flat.push_back(d == i ? n * n : dims[static_cast<std::size_t>(d)]);
+  }
+  const XlaOp both = Reshape(TransposeTo(x, order), flat);
+  return n == 0 ? both : SliceInDim(both, 0, n * n, n + 1, i);
+}
 // Letters that come twice are a diagonal; those that nobody wants are summed.
 Term Reduced(Term t, const std::string& wanted) {
   for (std::size_t i = 0; i < t.letters.size(); ++i)
@@ -98,11 +111,7 @@ Term Reduced(Term t, const std::string& wanted) {
       const Shape shape = ShapeOf(t.x);
       if (shape.dim(static_cast<int64_t>(i)) != shape.dim(static_cast<int64_t>(j)))
         Reject("A diagonal of unequal dimensions.");
-      const Shape index = shape.WithElementType(S64);
-      const XlaOp same =
-          Eq(Iota(t.x.builder(), index, static_cast<int64_t>(i)), Iota(t.x.builder(), index, static_cast<int64_t>(j)));
-      t.x = ReduceBy(Fold::kSum, Select(same, t.x, BroadcastTo(Like(t.x, 0), DimsOf(shape))),
-                     Ints{static_cast<int64_t>(j)}, false);
+      t.x = DiagonalOf(t.x, static_cast<int64_t>(i), static_cast<int64_t>(j));
       t.letters.erase(j, 1);
     }
   Ints axes;

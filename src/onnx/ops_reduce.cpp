@@ -173,6 +173,9 @@ Outputs OnTopK(Call& c) {
     count = Min(GetDimensionSize(x, axis), k.all_known() ? Number(c.b, S32, static_cast<double>(most)) : count);
     x = FilledBehind(x, axis, largest ? Lowest(c.b, shape.element_type()) : Highest(c.b, shape.element_type()));
   }
+  // Along the last dimension it is not sorted whole.
+  const int64_t last = shape.rank() - 1, at = most < size ? last : axis;
+  x = MoveAxis(x, axis, at);
   // A stable sort: of equal elements the first comes first.
   XlaBuilder order("order");
   const Shape value = Shape::MakeScalar(shape.element_type()), index = Shape::MakeScalar(S64);
@@ -181,9 +184,9 @@ Outputs OnTopK(Call& c) {
   Parameter(&order, 3, index, "j");
   const XlaOp root = largest ? Gt(a, b) : Lt(a, b);
   const Shape places = ShapeOf(x).WithElementType(S64);
-  const XlaOp sorted = Sort({x, Iota(c.b, places, axis)}, Need(order.Build(root)), axis, true);
+  const XlaOp sorted = Sort({x, Iota(c.b, places, at)}, Need(order.Build(root)), at, true);
   const auto result = [&](int64_t i) {
-    const XlaOp first = SliceInDim(GetTupleElement(sorted, i), 0, most, 1, axis);
+    const XlaOp first = MoveAxis(SliceInDim(GetTupleElement(sorted, i), 0, most, 1, at), at, axis);
     return count.IsUninitialized() ? first : SetDimensionSize(first, count, axis);
   };
   return {result(0), result(1)};
