@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -209,11 +210,22 @@ Outputs LoopOver(const Outputs& init, const std::function<XlaOp(const Outputs&)>
 }
 XlaOp MeanOf(XlaOp x, std::span<const int64_t> axes, bool keep_dims) {
   const Shape shape = ShapeOf(x);
-  double count = 1;
-  for (int64_t axis : axes) count *= static_cast<double>(shape.dim(axis));
   const ElementType type = shape.element_type(), work = IsSmallFloat(type) ? F32 : type;
   const XlaOp sum = ReduceBy(Fold::kSum, Convert(x, work), axes, keep_dims);
-  return Convert(Div(sum, Like(sum, count)), type);
+  double known = 1;
+  XlaOp count;  // of run-time sizes
+  for (int64_t axis : axes) {
+    if (!shape.IsDynamicDim(axis)) {
+      known *= static_cast<double>(shape.dim(axis));
+      continue;
+    }
+    const XlaOp size = Convert(GetDimensionSize(x, axis), work);
+    count = count.IsUninitialized() ? size : Mul(count, size);
+  }
+  // Of no elements it is undefined; ONNX Runtime gives 0.
+  if (count.IsUninitialized()) return Convert(Div(sum, Like(sum, std::max(known, 1.0))), type);
+  const XlaOp all = Mul(count, Number(x.builder(), work, known));
+  return Convert(Div(sum, Max(all, Number(x.builder(), work, 1))), type);
 }
 XlaOp SoftmaxOver(XlaOp x, int64_t axis, bool log) {
   const Ints dims = DimsOf(x);
@@ -343,17 +355,22 @@ Ints IntsOf(const Literal& literal) {
 }
 
 XlaOp ActivationOf(std::string_view name, double alpha, double beta, XlaOp x) {
-  if (name == "Relu") return Max(x, Like(x, 0));
-  if (name == "Tanh") return Tanh(x);
-  if (name == "Sigmoid") return Logistic(x);
-  if (name == "Affine") return Add(Mul(x, Like(x, alpha)), Like(x, beta));
-  if (name == "LeakyRelu") return Select(Lt(x, Like(x, 0)), Mul(x, Like(x, alpha)), x);
-  if (name == "ThresholdedRelu") return Select(Gt(x, Like(x, alpha)), x, BroadcastTo(Like(x, 0), DimsOf(x)));
-  if (name == "ScaledTanh") return Mul(Tanh(Mul(x, Like(x, beta))), Like(x, alpha));
-  if (name == "HardSigmoid") return ClampTo(Add(Mul(x, Like(x, alpha)), Like(x, beta)), 0, 1);
-  if (name == "Elu") return Select(Lt(x, Like(x, 0)), Mul(Expm1(x), Like(x, alpha)), x);
-  if (name == "Softsign") return Div(x, Add(Abs(x), Like(x, 1)));
-  if (name == "Softplus") return Add(Max(x, Like(x, 0)), Log1p(Exp(Neg(Abs(x)))));
+  // Names are written as in the operators' own, and in other cases.
+  const auto is = [&](std::string_view word) {
+    return std::ranges::equal(name, word,
+                              [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
+  };
+  if (is("Relu")) return Max(x, Like(x, 0));
+  if (is("Tanh")) return Tanh(x);
+  if (is("Sigmoid")) return Logistic(x);
+  if (is("Affine")) return Add(Mul(x, Like(x, alpha)), Like(x, beta));
+  if (is("LeakyRelu")) return Select(Lt(x, Like(x, 0)), Mul(x, Like(x, alpha)), x);
+  if (is("ThresholdedRelu")) return Select(Gt(x, Like(x, alpha)), x, BroadcastTo(Like(x, 0), DimsOf(x)));
+  if (is("ScaledTanh")) return Mul(Tanh(Mul(x, Like(x, beta))), Like(x, alpha));
+  if (is("HardSigmoid")) return ClampTo(Add(Mul(x, Like(x, alpha)), Like(x, beta)), 0, 1);
+  if (is("Elu")) return Select(Lt(x, Like(x, 0)), Mul(Expm1(x), Like(x, alpha)), x);
+  if (is("Softsign")) return Div(x, Add(Abs(x), Like(x, 1)));
+  if (is("Softplus")) return Add(Max(x, Like(x, 0)), Log1p(Exp(Neg(Abs(x)))));
   Refuse("There is no activation '{}'.", name);
 }
 

@@ -153,7 +153,7 @@ std::vector<Value> Importer::RunOperator(const Node& node, int64_t opset, Output
   std::vector<const Value*> given = inputs;
   Value images;
   XlaOp count;
-  if (takes == OperandSizes::kImages && !inputs.empty() && inputs[0] != nullptr && inputs[0]->shape.IsDynamic()) {
+  if (CountsRows(node, opset, takes, inputs)) {
     count = GetDimensionSize(inputs[0]->op, 0);
     images.op = RemoveDynamicDimension(inputs[0]->op, 0);
     images.shape = ShapeOf(images.op);
@@ -310,7 +310,7 @@ void Importer::EmitNode(const Node& node, Scope& scope) {
   if (std::ranges::any_of(inputs, [](const Value* value) { return value != nullptr && value->failed; }))
     return Fail(node, scope);
   if (is_function) return EmitFunction(*function, node, scope);
-  RefuseRunTimeSizes(node, row->sizes, inputs);
+  RefuseRunTimeSizes(node, version, row->sizes, inputs);
   scope.builder->SetOpMetadata({.op_type = FullName(node), .op_name = node.name, .source_file = {}, .source_line = 0});
   if (row->of_values == nullptr)
     for (std::size_t i = 0; i < inputs.size(); ++i)

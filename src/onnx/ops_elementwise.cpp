@@ -40,7 +40,7 @@ Outputs FoldAll(Call& c, F&& f) {
   Outputs name(Call& c) {                                        \
     return InWide(c, [&](XlaOp x) -> XlaOp { return formula; }); \
   }
-KRAFLA_UNARY(OnAbs, TypeOf(x) == U8 || TypeOf(x) == U16 || TypeOf(x) == U32 || TypeOf(x) == U64 ? x : Abs(x))
+KRAFLA_UNARY(OnAbs, IsUnsigned(TypeOf(x)) ? x : Abs(x))
 KRAFLA_UNARY(OnAcos, Acos(x))
 KRAFLA_UNARY(OnAcosh, Acosh(x))
 KRAFLA_UNARY(OnAsin, Asin(x))
@@ -59,7 +59,7 @@ KRAFLA_UNARY(OnReciprocal, Div(BroadcastTo(Like(x, 1), DimsOf(x)), x))
 KRAFLA_UNARY(OnRelu, Max(x, Like(x, 0)))
 KRAFLA_UNARY(OnRound, RoundNearestEven(x))
 KRAFLA_UNARY(OnSigmoid, Logistic(x))
-KRAFLA_UNARY(OnSign, Sign(x))
+KRAFLA_UNARY(OnSign, IsUnsigned(TypeOf(x)) ? Min(x, Like(x, 1)) : Sign(x))
 KRAFLA_UNARY(OnSin, Sin(x))
 KRAFLA_UNARY(OnSinh, Sinh(x))
 KRAFLA_UNARY(OnSoftplus, ActivationOf("Softplus", 0, 0, x))

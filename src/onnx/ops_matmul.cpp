@@ -24,6 +24,16 @@ Outputs OnMatMul(Call& c) {
       return {*y};
   return {MatMulOf(c.In(0), c.In(1))};
 }
+namespace {
+// Of integers too, whose factors are floats.
+XlaOp Scaled(XlaOp x, double by) {
+  if (by == 1) return x;
+  const ElementType type = TypeOf(x);
+  if (IsFloat(type) || by == std::trunc(by)) return Mul(x, Like(x, by));
+  const XlaOp wide = Convert(x, F64);
+  return Convert(Mul(wide, Like(wide, by)), type);
+}
+}  // namespace
 Outputs OnGemm(Call& c) {
   if (c.ShapeOf(0).rank() != 2 || c.ShapeOf(1).rank() != 2) Reject("Gemm takes matrices.");
   const bool turns_a = c.Int("transA", 0) != 0, turns_b = c.Int("transB", 0) != 0;
@@ -37,13 +47,10 @@ Outputs OnGemm(Call& c) {
     numbers.rhs_contracting_dimensions = {turns_b ? 1 : 0};
     product = DotGeneral(c.In(0), c.In(1), numbers);
   }
-  XlaOp y = *product;
-  const double alpha = c.Float("alpha", 1), beta = c.Float("beta", 1);
-  if (alpha != 1) y = Mul(y, Like(y, alpha));
+  const XlaOp y = Scaled(*product, c.Float("alpha", 1));
+  const double beta = c.Float("beta", 1);
   if (!c.Has(2) || beta == 0) return {y};
-  XlaOp summand = c.In(2);
-  if (beta != 1) summand = Mul(summand, Like(summand, beta));
-  return {Add(y, BroadcastTo(summand, DimsOf(y)))};
+  return {Add(y, BroadcastTo(Scaled(c.In(2), beta), DimsOf(y)))};
 }
 // com.microsoft: an activation follows.
 Outputs OnFusedGemm(Call& c) {
@@ -58,8 +65,7 @@ Outputs OnFusedMatMul(Call& c) {
   if (c.Int("transBatchA", 0) != 0 || c.Int("transBatchB", 0) != 0) Refuse("Transposed batches are not supported.");
   const XlaOp y =
       MatMulOf(TransposedIf(c.In(0), c.Int("transA", 0) != 0), TransposedIf(c.In(1), c.Int("transB", 0) != 0));
-  const double alpha = c.Float("alpha", 1);
-  return {alpha == 1 ? y : Mul(y, Like(y, alpha))};
+  return {Scaled(y, c.Float("alpha", 1))};
 }
 
 namespace {

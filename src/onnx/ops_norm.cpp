@@ -86,7 +86,9 @@ Outputs OnLayerNormalization(Call& c) {
   const int64_t rank = RankOf(x), axis = Axis(c.Int("axis", -1), rank);
   const Normalized normal = Normalize(x, Range(axis, rank), c.Float("epsilon", 1e-5F));
   const XlaOp out = ScaledAndMoved(c, Convert(normal.value, TypeOf(x)), 1, 2);
-  return {Convert(out, type), normal.mean, normal.inverse};
+  const ElementType stash = ToElementType(c.Int("stash_type", 1));
+  if (!IsFloat(stash)) Refuse("A stash_type of {}.", TypeName(c.Int("stash_type")));
+  return {Convert(out, type), Convert(normal.mean, stash), Convert(normal.inverse, stash)};
 }
 namespace {
 XlaOp RmsOf(XlaOp x, const Ints& axes, double epsilon) {

@@ -42,7 +42,9 @@ Outputs OnReduceMean(Call& c) {
   return Reducing(c, [](XlaOp x, const Ints& axes, bool keep) { return MeanOf(x, axes, keep); });
 }
 Outputs OnReduceL1(Call& c) {
-  return Reducing(c, [](XlaOp x, const Ints& axes, bool keep) { return ReduceBy(Fold::kSum, Abs(x), axes, keep); });
+  return Reducing(c, [](XlaOp x, const Ints& axes, bool keep) {
+    return ReduceBy(Fold::kSum, IsUnsigned(TypeOf(x)) ? x : Abs(x), axes, keep);
+  });
 }
 Outputs OnReduceL2(Call& c) {
   return Reducing(c, [](XlaOp x, const Ints& axes, bool keep) {

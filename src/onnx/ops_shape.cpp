@@ -48,7 +48,21 @@ Outputs OnShape(Call& c) {
   return {
       IntList(c.b, std::span(dims).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first)))};
 }
-Outputs OnSize(Call& c) { return {ConstantR0<int64_t>(c.b, c.ShapeOf(0).element_count())}; }
+Outputs OnSize(Call& c) {
+  const Shape& shape = c.ShapeOf(0);
+  if (!shape.IsDynamic()) return {ConstantR0<int64_t>(c.b, shape.element_count())};
+  int64_t known = 1;
+  XlaOp count;
+  for (int64_t d = 0; d < shape.rank(); ++d) {
+    if (!shape.IsDynamicDim(d)) {
+      known *= shape.dim(d);
+      continue;
+    }
+    const XlaOp size = Convert(GetDimensionSize(c.In(0), d), S64);
+    count = count.IsUninitialized() ? size : Mul(count, size);
+  }
+  return {Mul(count, ConstantR0<int64_t>(c.b, known))};
+}
 Outputs OnReshape(Call& c) {
   const Ints from = DimsOf(c.ShapeOf(0));
   const Call::Sizes sizes = c.SizesIn(1, "the shape");

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
+#include <string_view>
 
 namespace krafla::onnx {
 namespace {
@@ -49,13 +51,61 @@ bool HasCountedImages(const Shape& shape) {
   return shape.rank() > 0 && shape.IsDynamicDim(0) && !shape.WithDynamicDim(0, false).IsDynamic();
 }
 
+// The known integers of an input, or nothing.
+std::optional<Ints> KnownIntegers(const std::vector<const Value*>& inputs, std::size_t input) {
+  if (input >= inputs.size() || inputs[input] == nullptr || inputs[input]->literal == nullptr) return std::nullopt;
+  Ints out;
+  for (const double number : NumbersOf(*inputs[input]->literal)) out.push_back(static_cast<int64_t>(number));
+  return out;
+}
+
+// Of an operator that is kRows: whether what it makes of a row depends on this row alone, and lies at the row's place.
+bool KeepsRows(const Node& node, int64_t opset, const std::vector<const Value*>& inputs) {
+  const int64_t rank = inputs[0]->shape.rank();
+  const std::string& op = node.op_type;
+  const auto attribute = [&](std::string_view name) -> const Attribute* {
+    const auto found = std::ranges::find(node.attributes, name, &Attribute::name);
+    return found == node.attributes.end() ? nullptr : &*found;
+  };
+  const auto is_later = [&](int64_t axis, int64_t dims) { return axis != 0 && axis != -dims; };
+  if (op == "MatMul") return rank >= 2 && inputs[1] != nullptr && inputs[1]->shape.rank() <= 2;
+  if (op == "PRelu") {
+    const Shape& slope = inputs[1]->shape;
+    return slope.rank() < rank || slope.dim(0) == 1;
+  }
+  if (op == "Tile") {
+    const std::optional<Ints> repeats = KnownIntegers(inputs, 1);
+    return repeats && !repeats->empty() && repeats->front() == 1;
+  }
+  if (op == "CumSum" || op == "CumProd") {
+    const std::optional<Ints> axis = KnownIntegers(inputs, 1);
+    return axis && axis->size() == 1 && is_later(axis->front(), rank);
+  }
+  if (op.starts_with("Reduce")) {
+    std::optional<Ints> axes = KnownIntegers(inputs, 1);
+    if (const Attribute* given = attribute("axes"); given != nullptr)
+      axes = Ints(given->ints.begin(), given->ints.end());
+    return axes && !axes->empty() && std::ranges::all_of(*axes, [&](int64_t a) { return is_later(a, rank); });
+  }
+  const bool is_flat = opset < 13 && (op == "Hardmax" || op == "LogSoftmax");
+  const int64_t otherwise = op.starts_with("Arg") ? 0 : is_flat ? 1 : -1;
+  const Attribute* given = attribute("axis");
+  return is_later(given == nullptr ? otherwise : given->i, op == "OneHot" ? rank + 1 : rank);
+}
+
 }  // namespace
 
-void RefuseRunTimeSizes(const Node& node, OperandSizes takes, const std::vector<const Value*>& inputs) {
+bool CountsRows(const Node& node, int64_t opset, OperandSizes takes, const std::vector<const Value*>& inputs) {
+  if (takes != OperandSizes::kImages && takes != OperandSizes::kRows) return false;
+  if (inputs.empty() || inputs[0] == nullptr || !HasCountedImages(inputs[0]->shape)) return false;
+  return takes == OperandSizes::kImages || KeepsRows(node, opset, inputs);
+}
+
+void RefuseRunTimeSizes(const Node& node, int64_t opset, OperandSizes takes, const std::vector<const Value*>& inputs) {
   if (takes == OperandSizes::kTaken) return;
+  const bool counts_rows = CountsRows(node, opset, takes, inputs);
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i] != nullptr && inputs[i]->shape.IsDynamic() &&
-        !(i == 0 && takes == OperandSizes::kImages && HasCountedImages(inputs[0]->shape)))
+    if (inputs[i] != nullptr && inputs[i]->shape.IsDynamic() && !(i == 0 && counts_rows))
       Refuse("Input {} ('{}') is {}, of a size that depends on the data, which the operator is not supported for.", i,
              node.inputs[i], inputs[i]->shape.ToString(false));
 }

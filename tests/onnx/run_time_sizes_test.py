@@ -27,7 +27,9 @@ WEIGHTS = [integers("zero", 0), integers("one", 1), integers("two", 2), integers
            integers("table", *range(BOXES, -1, -1)), numpy_helper.from_array(np.array([0.3], np.float32), "overlap"),
            numpy_helper.from_array(np.array(20, np.int64), "turns"), numpy_helper.from_array(np.array(True), "yes"),
            numpy_helper.from_array(np.array([0], np.float32), "start"), numpy_helper.from_array(np.array(2, np.float32), "end"),
-           numpy_helper.from_array(np.arange(6, dtype=np.float32).reshape(3, 1, 2), "kernel")]
+           numpy_helper.from_array(np.arange(6, dtype=np.float32).reshape(3, 1, 2), "kernel"),
+           numpy_helper.from_array(np.arange(12, dtype=np.float32).reshape(4, 3), "columns"), integers("wider", 1, 2),
+           numpy_helper.from_array(np.array([0.5, 2, -1, 1], np.float32), "slopes"), numpy_helper.from_array(np.array([0, 1], np.float32), "off_on")]
 CHOICE = [("Unsqueeze", ["boxes", "zero"], "boxes3"), ("Unsqueeze", ["scores", "zero"], "scores2"), ("Unsqueeze", ["scores2", "zero"], "scores3")]
 # Indices of what a mask takes, as PyTorch's exporter writes them.
 MASK = [("NonZero", ["mask"], "found"), ("Transpose", ["found"], "points"), ("Squeeze", ["points", "one"], "at"), ("Max", ["at"], "same"),
@@ -68,10 +70,16 @@ GRAPHS = {
                          ("If", ["empty"], "y0", {"then_branch": NOTHING, "else_branch": TWICE})], ["y0"]),
     "images": (MASK + [("GatherND", ["boxes", "index"], "some"), ("Unsqueeze", ["some", "one"], "wide_ones"), ("Conv", ["wide_ones", "kernel"], "y0"),
                        ("MaxPool", ["y0"], "y1", {"kernel_shape": [2]})], ["y0", "y1"]),
+    "rows": (MASK + [("GatherND", ["boxes", "index"], "some"), ("MatMul", ["some", "columns"], "y0"), ("ArgMax", ["some"], "y1", {"axis": 1, "keepdims": 0}),
+                     ("LayerNormalization", ["some", "slopes"], "y2"), ("CumSum", ["some", "one"], "y3"), ("Sub", ["some", "end"], "signed"),
+                     ("PRelu", ["signed", "slopes"], "y4"), ("OneHot", ["at", "five", "off_on"], "y5"), ("Tile", ["some", "wider"], "y6"), ("Size", ["some"], "y7"),
+                     ("ReduceMean", ["some", "zero"], "y8", {"keepdims": 0}), ("ReduceMean", ["some", "one"], "y9"), ("ReduceL2", ["some", "one"], "y10"),
+                     ("LogSoftmax", ["some"], "y11"), ("Hardmax", ["some"], "y12"), ("Shrink", ["some"], "y13", {"lambd": 1.0}),
+                     ("ThresholdedRelu", ["some"], "y14")], [f"y{i}" for i in range(15)]),
     "scattered": (MASK + [("Slice", ["scores", "zero", "size", "zero"], "values"), ("ScatterND", ["scores", "index", "values"], "y0")], ["y0"]),
 }
 # Right on no array whose size is not known, so refused by name.
-REFUSED = {"mean": MASK + [("GatherND", ["boxes", "index"], "some"), ("ReduceMean", ["some", "zero"], "y0")],
+REFUSED = {"over the rows": MASK + [("GatherND", ["boxes", "index"], "some"), ("CumSum", ["some", "zero"], "y0")],
            "looked up": MASK + [("Gather", ["table", "size"], "k"), ("Expand", ["overlap", "k"], "y0")],
            "split": MASK + [("GatherND", ["boxes", "index"], "some"), ("Reshape", ["some", "halves"], "y0")]}
 
