@@ -125,11 +125,25 @@ Result<std::string> ReadFile(const std::string& path) {
   return out;
 }
 
+namespace {
+
+// The path without the end of a long name, so that there is room for more: names have at most 255 bytes.
+std::string WithShortName(const std::string& path) {
+  constexpr std::size_t kRoom = 200;
+  const std::size_t name = std::filesystem::path(path).filename().string().size();
+  if (name <= kRoom) return path;
+  std::size_t end = path.size() - (name - kRoom);
+  while ((static_cast<unsigned char>(path[end]) & 0xc0) == 0x80) --end;  // not within a character of UTF-8
+  return path.substr(0, end);
+}
+
+}  // namespace
+
 Result<> WriteWholeFile(const std::string& path, const std::function<Result<>(const std::string& to)>& write) {
   os::FileInfo there;
   if (os::DescribePath(path, there) && there.kind != os::FileKind::kFile) return write(path);
   static std::atomic<unsigned> serial = 0;
-  const std::string partial = Format("{}.{}.{}.part", path, os::ProcessId(), serial++);
+  const std::string partial = Format("{}.{}.{}.part", WithShortName(path), os::ProcessId(), serial++);
   Result<> done = write(partial);
   if (done && !os::ReplaceFile(partial, path))
     done = DataLoss("'{}' cannot be written: {}.", path, std::strerror(errno));

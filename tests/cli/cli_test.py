@@ -292,11 +292,16 @@ func.func @wrong() {
         self.assertEqual(out.returncode, 0, out.stderr)
         self.assertEqual(json.loads(out.stdout), {"result": 0, "shape": "f32[4]", "value": [2, 4, 6, 8]})
 
+    def test_names_of_any_length_are_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            names = {"n" * 251 + ".npz", "ü" * 125 + ".npz"}
+            for name in names:
+                krafla("run", self.module(ADD), "-d", "cpu", "--random", "--save", os.path.join(folder, name), "-q")
+            self.assertEqual(set(os.listdir(folder)), names)
+
     def test_a_zero_keeps_its_sign(self):
         out = krafla("run", self.module(ADD), "-d", "cpu", "--input", "x=-0 0,-0.0, -1", "--json")
         self.assertEqual(json.dumps(json.loads(out.stdout)["value"]), "[-0.0, 0, -0.0, -2]", out.stderr)
-        out = krafla("run", self.module(ADD.replace("f32", "u32")), "-d", "cpu", "--input", "x=-0 1 2 3", "--json")
-        self.assertEqual(json.loads(out.stdout)["value"], [0, 2, 4, 6], out.stderr)
 
     def test_no_such_device_exits_4(self):
         self.assertEqual(krafla("run", self.module(ADD), "-d", "vulkan:97", "--random").returncode, 4)

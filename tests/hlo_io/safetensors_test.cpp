@@ -57,6 +57,16 @@ TEST_F(SafetensorsTest, ArraysAsTheyLie) {
   EXPECT_FALSE(file->Read(2).has_value());
 }
 
+TEST_F(SafetensorsTest, FloatsOf8BitsInEveryForm) {
+  for (const auto& [dtype, type] : {std::pair{"F8_E4M3FNUZ", "f8e4m3fnuz[1]"},
+                                    std::pair{"F8_E5M2FNUZ", "f8e5m2fnuz[1]"}, std::pair{"F8_E4M3", "f8e4m3fn[1]"}}) {
+    WriteBytes(FileOf(Format(R"({{"x":{{"dtype":"{}","shape":[1],"data_offsets":[0,1]}}}})", dtype), "\x38"));
+    auto file = ArrayArchive::Open(path_.string());
+    ASSERT_TRUE(file.has_value()) << file.error().ToString();
+    EXPECT_EQ(file->arrays()[0].shape.ToString(false), type);
+  }
+}
+
 TEST_F(SafetensorsTest, SaysWhatIsWrong) {
   const auto says = [](const Status& error, std::string_view word) {
     EXPECT_NE(error.ToString().find(word), std::string::npos) << error.ToString();
