@@ -190,6 +190,39 @@ std::vector<Value> Importer::RunOnValues(const Node& node, int64_t opset, std::v
   return out;
 }
 
+namespace {
+
+// Puts the attributes of a function's call, or else the function's, where nodes refer to them, in branches and loops
+// too. Where there is none, the operator's own holds.
+void SetAttributes(std::vector<Node>& nodes, std::span<const Attribute> given, std::span<const Attribute> defaults) {
+  const auto find = [](std::span<const Attribute> among, const std::string& name) -> const Attribute* {
+    const auto found = std::ranges::find(among, name, &Attribute::name);
+    return found == among.end() ? nullptr : &*found;
+  };
+  for (Node& node : nodes) {
+    std::vector<Attribute> attributes;
+    for (Attribute& a : node.attributes) {
+      if (a.g != nullptr) {
+        Graph graph = *a.g;
+        SetAttributes(graph.nodes, given, defaults);
+        a.g = std::make_shared<const Graph>(std::move(graph));
+      }
+      if (a.ref_name.empty()) {
+        attributes.push_back(std::move(a));
+        continue;
+      }
+      const Attribute* of = find(given, a.ref_name);
+      if (of == nullptr) of = find(defaults, a.ref_name);
+      if (of == nullptr) continue;
+      attributes.push_back(*of);
+      attributes.back().name = a.name;
+    }
+    node.attributes = std::move(attributes);
+  }
+}
+
+}  // namespace
+
 void Importer::EmitFunction(const Function& function, const Node& node, Scope& scope) {
   if (scope.depth > kMaxScopes) Refuse("Functions are nested more than {} deep.", kMaxScopes);
   Scope inner{
@@ -197,26 +230,8 @@ void Importer::EmitFunction(const Function& function, const Node& node, Scope& s
   for (std::size_t i = 0; i < function.inputs.size(); ++i)
     if (i < node.inputs.size() && !node.inputs[i].empty())
       if (const Value* value = FindValue(scope, node.inputs[i])) inner.values[function.inputs[i]] = *value;
-  auto attribute_of = [&](const std::string& name) -> const Attribute* {
-    for (const Attribute& a : node.attributes)
-      if (a.name == name) return &a;
-    for (const Attribute& a : function.defaults)
-      if (a.name == name) return &a;
-    return nullptr;
-  };
   std::vector<Node> nodes = function.nodes;
-  for (Node& inside : nodes) {
-    std::vector<Attribute> attributes;
-    for (Attribute& a : inside.attributes) {
-      if (a.ref_name.empty()) {
-        attributes.push_back(std::move(a));
-      } else if (const Attribute* given = attribute_of(a.ref_name)) {
-        attributes.push_back(*given);
-        attributes.back().name = a.name;
-      }
-    }
-    inside.attributes = std::move(attributes);
-  }
+  SetAttributes(nodes, node.attributes, function.defaults);
   const std::size_t before = unsupported_.size();
   EmitNodes(nodes, inner, false);
   if (unsupported_.size() > before) Refuse("A node of the function '{}' is not supported.", function.name);
@@ -297,8 +312,9 @@ void Importer::EmitNode(const Node& node, Scope& scope) {
     }
     inputs.push_back(value);
   }
-  const auto function = std::ranges::find_if(
-      model_.functions, [&](const Function& f) { return f.name == node.op_type && f.domain == node.domain; });
+  const auto function = std::ranges::find_if(model_.functions, [&](const Function& f) {
+    return f.name == node.op_type && f.domain == node.domain && f.overload == node.overload;
+  });
   const bool is_function = function != model_.functions.end();
   auto opset = scope.opsets->find(node.domain);
   const int64_t version = opset != scope.opsets->end() ? opset->second : node.domain.empty() ? 0 : 1;

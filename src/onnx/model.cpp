@@ -112,6 +112,7 @@ Node ReadNode(Reader r, int depth) {
       case 4: out.op_type = Text(r); break;
       case 5: out.attributes.push_back(ReadAttribute(Sub(r), depth)); break;
       case 7: out.domain = Text(r); break;
+      case 8: out.overload = Text(r); break;
       default: r.skip();
     }
   if (out.domain == "ai.onnx") out.domain.clear();
@@ -199,6 +200,7 @@ Function ReadFunction(Reader r) {
       case 9: ReadOpset(Sub(r), out.opsets); break;
       case 10: out.domain = Text(r); break;
       case 11: out.defaults.push_back(ReadAttribute(Sub(r), 0)); break;
+      case 13: out.overload = Text(r); break;
       default: r.skip();
     }
   return out;

@@ -47,7 +47,7 @@ struct Attribute {
 };
 
 struct Node {
-  std::string name, op_type, domain;
+  std::string name, op_type, domain, overload;
   std::vector<std::string> inputs, outputs;
   std::vector<Attribute> attributes;
 };
@@ -75,7 +75,7 @@ struct Graph {
 using OpsetMap = std::map<std::string, int64_t>;  // the domain of ONNX itself is ""
 
 struct Function {
-  std::string name, domain;
+  std::string name, domain, overload;  // which together are its name
   std::vector<std::string> inputs, outputs;
   std::vector<Attribute> defaults;
   std::vector<Node> nodes;

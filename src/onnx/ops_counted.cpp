@@ -77,23 +77,41 @@ Outputs OnCompress(Call& c) {
   return {SetDimensionSize(TakeAlong(x, places.at, axis), places.count, axis)};
 }
 
+namespace {
+// The elements in row-major order, in numbers of which each holds all bits: of integers of 64 bits the halves, the
+// upper one first, so that they are ordered as the integers are.
+std::vector<double> NumbersInHalves(const Literal& x) {
+  const ElementType type = x.shape().element_type();
+  if (type != S64 && type != U64) return NumbersOf(x);
+  std::vector<double> out;
+  const auto add = [&](auto value) {
+    out.push_back(static_cast<double>(value >> 32));
+    out.push_back(static_cast<double>(static_cast<uint64_t>(value) & 0xffffffffu));
+  };
+  if (type == S64) std::ranges::for_each(x.data<int64_t>(), add);
+  else std::ranges::for_each(x.data<uint64_t>(), add);
+  return out;
+}
+}  // namespace
 Outputs OnUnique(Call& c) {
   const Literal& x = c.Known(0, "whose elements are counted");
   const Shape& shape = x.shape();
-  const std::vector<double> numbers = NumbersOf(x);
+  const std::vector<double> numbers = NumbersInHalves(x);
+  const std::size_t parts = numbers.empty() ? 1 : numbers.size() / static_cast<std::size_t>(shape.element_count());
   // Rows along the axis; without one, elements.
   const bool flat = c.Find("axis") == nullptr;
   const int64_t axis = flat ? 0 : Axis(c.Int("axis"), shape.rank());
   const int64_t count = flat ? shape.element_count() : shape.dim(axis);
   std::vector<std::vector<double>> rows(static_cast<std::size_t>(count));
   Ints at(static_cast<std::size_t>(shape.rank()));
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
+  for (std::size_t n = 0; n < numbers.size(); ++n) {
+    const std::size_t i = n / parts;
     if (flat) {
-      rows[i].push_back(numbers[i]);
+      rows[i].push_back(numbers[n]);
       continue;
     }
     DelinearizeIndex(static_cast<int64_t>(i), shape.dims(), at);
-    rows[static_cast<std::size_t>(at[static_cast<std::size_t>(axis)])].push_back(numbers[i]);
+    rows[static_cast<std::size_t>(at[static_cast<std::size_t>(axis)])].push_back(numbers[n]);
   }
   std::map<std::vector<double>, int64_t> numbered;
   Ints first, inverse, counts;

@@ -335,16 +335,34 @@ Outputs OnSpaceToDepth(Call& c) {
                             depth_first ? Dims{0, 3, 5, 1, 2, 4} : Dims{0, 1, 3, 5, 2, 4}),
                   {d[0], d[1] * s * s, d[2] / s, d[3] / s})};
 }
+namespace {
+// Of known numbers; as doubles, and of 64 bits as they are.
+double CountOfRange(Call& c, ElementType type) {
+  if (!IsIntegral(type))
+    return std::ceil((c.KnownNumbers(1, "the limit")[0] - c.KnownNumbers(0, "the start")[0]) /
+                     c.KnownNumbers(2, "the step")[0]);
+  const int64_t start = c.KnownInts(0, "the start").at(0), limit = c.KnownInts(1, "the limit").at(0),
+                step = c.KnownInts(2, "the step").at(0);
+  if (step == 0) Reject("The step is 0.");
+  if (step > 0 ? limit <= start : limit >= start) return 0;
+  const auto bits = [](int64_t v) { return static_cast<uint64_t>(v); };
+  const uint64_t length = step > 0 ? bits(limit) - bits(start) : bits(start) - bits(limit);
+  const uint64_t stride = step > 0 ? bits(step) : 0 - bits(step);
+  return static_cast<double>(length / stride + (length % stride != 0 ? 1 : 0));
+}
+}  // namespace
 Outputs OnRange(Call& c) {
   const ElementType type = c.TypeOf(0);
   const double start = c.KnownNumbers(0, "the start")[0], step = c.KnownNumbers(2, "the step")[0];
   XlaOp size;  // where the limit depends on the data
-  double limit = 0;
+  double count = 0;
   if (!c.IsKnown(1) && start == 0 && step == 1 && !IsFloat(type)) {
-    limit = static_cast<double>(c.SizesIn(1, "the limit").most.at(0));
+    count = static_cast<double>(c.SizesIn(1, "the limit").most.at(0));
     size = Convert(Reshape(c.In(1), {}), S32);
-  } else limit = c.KnownNumbers(1, "the limit")[0];
-  const double count = std::max(0.0, std::ceil((limit - start) / step));
+  } else {
+    count = CountOfRange(c, type);
+  }
+  count = std::max(0.0, count);
   if (!(count < 1e9)) Reject("A range of {} elements.", count);
   const auto n = static_cast<int64_t>(count);
   const XlaOp steps = Convert(Iota(c.b, S64, n), type);
@@ -357,7 +375,7 @@ Outputs OnEyeLike(Call& c) {
   const ElementType type = c.Find("dtype") != nullptr ? ToElementType(c.Int("dtype")) : shape.element_type();
   const Shape index = shape.WithElementType(S64);
   const XlaOp rows = Iota(c.b, index, 0), columns = Iota(c.b, index, 1);
-  return {Convert(Eq(Add(rows, Like(rows, static_cast<double>(c.Int("k", 0)))), columns), type)};
+  return {Convert(Eq(Sub(columns, rows), BroadcastTo(ConstantR0<int64_t>(c.b, c.Int("k", 0)), DimsOf(shape))), type)};
 }
 Outputs OnTrilu(Call& c) {
   const XlaOp x = c.In(0);
@@ -366,7 +384,8 @@ Outputs OnTrilu(Call& c) {
   const XlaOp rows = Iota(c.b, shape.WithElementType(S64), shape.rank() - 2);
   const XlaOp columns = Iota(c.b, shape.WithElementType(S64), shape.rank() - 1);
   const XlaOp k = c.Has(1) ? BroadcastTo(Reshape(c.In(1), {}), DimsOf(shape)) : Filled(c.b, S64, DimsOf(shape), 0);
-  const XlaOp keep = c.Int("upper", 1) != 0 ? Ge(columns, Add(rows, k)) : Le(columns, Add(rows, k));
+  const XlaOp to_the_right = Sub(columns, rows),
+              keep = c.Int("upper", 1) != 0 ? Ge(to_the_right, k) : Le(to_the_right, k);
   return {Select(keep, x, BroadcastTo(Zero(c.b, shape.element_type()), DimsOf(shape)))};
 }
 Outputs OnCenterCropPad(Call& c) {

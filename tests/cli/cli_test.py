@@ -293,8 +293,8 @@ func.func @wrong() {
         self.assertEqual(json.loads(out.stdout), {"result": 0, "shape": "f32[4]", "value": [2, 4, 6, 8]})
 
     def test_names_of_any_length_are_written(self):
+        names = {"n" * 251 + ".npz", "ü" * 125 + ".npz"}
         with tempfile.TemporaryDirectory() as folder:
-            names = {"n" * 251 + ".npz", "ü" * 125 + ".npz"}
             for name in names:
                 krafla("run", self.module(ADD), "-d", "cpu", "--random", "--save", os.path.join(folder, name), "-q")
             self.assertEqual(set(os.listdir(folder)), names)
