@@ -189,6 +189,50 @@ TEST(Refine, CallsWithinCallsAreBounded) {
   EXPECT_EQ(module.error().code(), StatusCode::kUnimplemented) << module.error().ToString();
 }
 
+// What would end the process, or take longer than anyone would wait.
+TEST(Refine, StrangeSizesAreRefused) {
+  // A stride behind which no place is of 64 bits: the vector has one number.
+  const std::string by_stride = R"mlir(
+func.func public @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %c = stablehlo.constant dense<[1, 2, 3, 4]> : tensor<4xi64>
+  %s = stablehlo.slice %c [1:4:9223372036854775807] : (tensor<4xi64>) -> tensor<1xi64>
+  %r = stablehlo.dynamic_reshape %x, %s : (tensor<?xf32>, tensor<1xi64>) -> tensor<?xf32>
+  return %r : tensor<?xf32>
+})mlir";
+  EXPECT_TRUE(ReadModule(by_stride, "stride.mlir", {{"0", {2}}}));
+  EXPECT_FALSE(ReadModule(by_stride, "stride.mlir", {{"0", {4}}}));
+  // More starts than dimensions.
+  auto starts = ReadModule(R"mlir(
+func.func public @main(%x: tensor<4xf32>, %s: tensor<1000000000xi32>) -> tensor<2xf32> {
+  %ones = stablehlo.constant dense<1> : tensor<1xi32>
+  %r = stablehlo.real_dynamic_slice %x, %s, %s, %ones : (tensor<4xf32>, tensor<1000000000xi32>,
+    tensor<1000000000xi32>, tensor<1xi32>) -> tensor<2xf32>
+  return %r : tensor<2xf32>
+})mlir",
+                           "starts.mlir");
+  ASSERT_FALSE(starts);
+  EXPECT_EQ(starts.error().code(), StatusCode::kInvalidArgument) << starts.error().ToString();
+  // Lists of nothing, each sixteen times the one before.
+  std::string text =
+      "func.func public @main(%x: tensor<4xf32>) -> tensor<?xf32> {\n  %ones = stablehlo.constant dense<1> : "
+      "tensor<1xi32>\n  %a0 = stablehlo.constant dense<> : tensor<0xi32>\n  %b0 = stablehlo.constant dense<> : "
+      "tensor<0xi32>\n";
+  for (int n = 0; n < 8; ++n)
+    for (const char* list : {"a", "b"}) {
+      std::string operands, types;
+      for (int k = 0; k < 16; ++k) {
+        operands += Format("{}%{}{}", k == 0 ? "" : ", ", list, n);
+        types += k == 0 ? "tensor<0xi32>" : ", tensor<0xi32>";
+      }
+      text +=
+          Format("  %{}{} = stablehlo.concatenate {}, dim = 0 : ({}) -> tensor<0xi32>\n", list, n + 1, operands, types);
+    }
+  text +=
+      "  %r = stablehlo.real_dynamic_slice %x, %a8, %b8, %ones : (tensor<4xf32>, tensor<0xi32>, tensor<0xi32>, "
+      "tensor<1xi32>) -> tensor<?xf32>\n  return %r : tensor<?xf32>\n}\n";
+  EXPECT_FALSE(ReadModule(text, "lists.mlir"));
+}
+
 TEST(Refine, HloStatesItsSizes) {
   constexpr const char* kText = "HloModule m\nENTRY e {\n  x = f32[4] parameter(0)\n  ROOT r = f32[4] add(x, x)\n}\n";
   EXPECT_TRUE(ReadModule(kText, "m.hlo", {{"x", {4}}}));

@@ -21,10 +21,13 @@ Op Renamed(const Op& op, std::string name, std::size_t operands) {
   return out;
 }
 
-// The numbers of a vector, each by itself.
-Result<std::vector<Instruction*>> ScalarsOf(Body& body, Instruction* vector) {
+// The numbers of a vector, one for each of `rank` dimensions, each by itself.
+Result<std::vector<Instruction*>> ScalarsOf(Body& body, Instruction* vector, int64_t rank) {
+  const Shape& shape = vector->shape();
+  if (!shape.IsArray() || shape.rank() != 1 || shape.dim(0) != rank)
+    return InvalidArgument("{} is not one number for each of {} dimensions.", shape.ToString(false), rank);
   std::vector<Instruction*> out;
-  for (int64_t d = 0; d < vector->shape().dim(0); ++d) {
+  for (int64_t d = 0; d < rank; ++d) {
     KRAFLA_ASSIGN(Instruction * one,
                   AddInferred(*body.computation, Opcode::kSlice, {vector}, SliceAttributes{{d}, {d + 1}, {1}}));
     KRAFLA_ASSIGN(Instruction * scalar, AddReshape(*body.computation, one, {}));
@@ -34,13 +37,17 @@ Result<std::vector<Instruction*>> ScalarsOf(Body& body, Instruction* vector) {
 }
 
 // By how much `high` is more than `low`, where that is known though they are data: sizes of what begins somewhere.
-std::optional<Dims> Difference(const Converter& c, const Instruction& high, const Instruction& low, int depth = 0) {
-  constexpr int kMostDepth = 8;
-  if (depth > kMostDepth || !Shape::Compatible(high.shape(), low.shape())) return std::nullopt;
+// `left`: at how many more pairs it may look.
+std::optional<Dims> Difference(const Converter& c, const Instruction& high, const Instruction& low, int& left) {
+  if (--left < 0 || !Shape::Compatible(high.shape(), low.shape())) return std::nullopt;
   const std::optional<Dims> from = c.ConstantDims(&low), to = from ? c.ConstantDims(&high) : std::nullopt;
   if (to && to->size() == from->size()) {
     Dims out;
-    for (std::size_t n = 0; n < to->size(); ++n) out.push_back((*to)[n] - (*from)[n]);
+    for (std::size_t n = 0; n < to->size(); ++n) {
+      int64_t size = 0;
+      if (__builtin_sub_overflow((*to)[n], (*from)[n], &size)) return std::nullopt;
+      out.push_back(size);
+    }
     return out;
   }
   if (high.opcode() == Opcode::kAdd)
@@ -51,7 +58,7 @@ std::optional<Dims> Difference(const Converter& c, const Instruction& high, cons
   if (!is_list && high.opcode() != Opcode::kReshape && high.opcode() != Opcode::kConvert) return std::nullopt;
   Dims out;
   for (std::size_t n = 0; n < high.operand_count(); ++n) {
-    const std::optional<Dims> part = Difference(c, *high.operand(n), *low.operand(n), depth + 1);
+    const std::optional<Dims> part = Difference(c, *high.operand(n), *low.operand(n), left);
     if (!part) return std::nullopt;
     for (const int64_t size : *part) out.push_back(size);
   }
@@ -61,12 +68,13 @@ std::optional<Dims> Difference(const Converter& c, const Instruction& high, cons
 // Starts may be data where the sizes are known, from how they were made or from the result's type.
 Result<> RealDynamicSlice(Converter& c, const Op& op, Body& body) {
   KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
-  if (operands.size() != 4 || operands[1]->shape().rank() != 1)
+  if (operands.size() != 4 || !operands[0]->shape().IsArray())
     return InvalidArgument("'{}' takes an array, and starts, limits and strides for its dimensions.", op.name);
   SliceAttributes a;
   KRAFLA_ASSIGN(a.strides, c.SizesOperand(op, body, 3));
   const std::optional<Dims> starts = c.ConstantDims(operands[1]);
-  std::optional<Dims> sizes = starts ? std::nullopt : Difference(c, *operands[2], *operands[1]);
+  int left = 100;
+  std::optional<Dims> sizes = starts ? std::nullopt : Difference(c, *operands[2], *operands[1], left);
   if (!starts && !sizes && op.results.size() == 1 && !Converter::IsOpen(c.TypeOfValue(op.results[0]))) {
     KRAFLA_ASSIGN(const Shape result, c.ShapeOfValue(op.results[0]));
     sizes = result.dims();
@@ -78,7 +86,7 @@ Result<> RealDynamicSlice(Converter& c, const Op& op, Body& body) {
     return c.Emit(op, body, Opcode::kSlice, {operands[0]}, std::move(a));
   }
   std::vector<Instruction*> all{operands[0]};
-  KRAFLA_ASSIGN(const std::vector<Instruction*> from, ScalarsOf(body, operands[1]));
+  KRAFLA_ASSIGN(const std::vector<Instruction*> from, ScalarsOf(body, operands[1], operands[0]->shape().rank()));
   all.insert(all.end(), from.begin(), from.end());
   return c.Emit(op, body, Opcode::kDynamicSlice, std::move(all), DynamicSliceAttributes{*sizes});
 }
@@ -128,10 +136,9 @@ Result<bool> ConvertDynamic(Converter& c, const Op& op, Body& body) {
     if (!shape.IsDynamic()) return ConvertDataMovement(c, Renamed(op, "reshape", 1), body);
     // One size a dimension.
     KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
-    if (operands.size() != 2 || operands[1]->shape().rank() != 1)
-      return InvalidArgument("'{}' takes an array and its shape.", n);
+    if (operands.size() != 2) return InvalidArgument("'{}' takes an array and its shape.", n);
     std::vector<Instruction*> sizes{operands[0]};
-    KRAFLA_ASSIGN(const std::vector<Instruction*> numbers, ScalarsOf(body, operands[1]));
+    KRAFLA_ASSIGN(const std::vector<Instruction*> numbers, ScalarsOf(body, operands[1], shape.rank()));
     for (Instruction* scalar : numbers) {
       KRAFLA_ASSIGN(Instruction * size, AddConvert(*body.computation, scalar, ElementType::kS32));
       sizes.push_back(size);

@@ -61,6 +61,17 @@ bool Holds(ComparisonDirection direction, int64_t a, int64_t b) {
   return false;
 }
 
+// `count` of the numbers. The place behind the last one may be none of 64 bits.
+std::optional<Dims> Sliced(const Dims& whole, const SliceAttributes& a, int64_t count) {
+  Dims out;
+  for (int64_t n = 0; n < count; ++n) {
+    const int64_t at = a.starts[0] + n * a.strides[0];
+    if (at >= whole.ssize()) return std::nullopt;
+    out.push_back(whole[static_cast<std::size_t>(at)]);
+  }
+  return out;
+}
+
 // Integers in row-major order. `left`: how many more instructions may be looked at.
 std::optional<Dims> Fold(const Instruction& i, int& left) {
   if (--left < 0 || !i.shape().IsArray()) return std::nullopt;
@@ -103,13 +114,8 @@ std::optional<Dims> Fold(const Instruction& i, int& left) {
     return out;
   }
   if (opcode == Opcode::kSlice && i.shape().rank() == 1) {
-    auto whole = operand(0);
-    if (!whole) return std::nullopt;
-    const SliceAttributes& a = i.attr<SliceAttributes>();
-    Dims out;
-    for (int64_t at = a.starts[0]; at < a.limits[0] && at < whole->ssize(); at += a.strides[0])
-      out.push_back((*whole)[static_cast<std::size_t>(at)]);
-    return out;
+    const auto whole = operand(0);
+    return whole ? Sliced(*whole, i.attr<SliceAttributes>(), i.shape().dim(0)) : std::nullopt;
   }
   if (opcode == Opcode::kSign || opcode == Opcode::kNegate) {
     auto value = operand(0);
