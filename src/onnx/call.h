@@ -140,6 +140,8 @@ Shape ShapeOf(XlaOp x);
 Shape TupleOf(const Outputs& ops);  // of them together
 inline ElementType TypeOf(XlaOp x) { return ShapeOf(x).element_type(); }
 inline int64_t RankOf(XlaOp x) { return ShapeOf(x).rank(); }
+// From -most to most: the least number of all has no absolute value.
+inline bool IsWithin(int64_t number, int64_t most) { return number >= -most && number <= most; }
 // Of -rank .. rank - 1.
 int64_t Axis(int64_t axis, int64_t rank);
 Ints DimsOf(const Shape& shape);

@@ -34,7 +34,7 @@ Window ReadWindow(Call& c, const Ints& dims, Ints size) {
   const Ints pads = c.List("pads").value_or(Ints(2 * rank, 0));
   if (pads.size() != 2 * rank) Reject("The attribute pads must have {} numbers.", 2 * rank);
   for (std::size_t i = 0; i < rank; ++i) {
-    if (std::abs(pads[i]) > kMost || std::abs(pads[i + rank]) > kMost)
+    if (!IsWithin(pads[i], kMost) || !IsWithin(pads[i + rank], kMost))
       Reject("A padding of {} and {}.", pads[i], pads[i + rank]);
     if (mode == "NOTSET" || mode.empty()) {
       w.padding.emplace_back(pads[i], pads[i + rank]);
@@ -105,8 +105,9 @@ Outputs OnConvTranspose(Call& c) {
   for (std::size_t i = 0; i < rank; ++i) {
     const int64_t reach = (size[i] - 1) * dilations[i];
     int64_t low = pads[i], high = pads[i + rank];
-    if (std::abs(low) > kMost || std::abs(high) > kMost || std::abs(extra[i]) > kMost)
+    if (!IsWithin(low, kMost) || !IsWithin(high, kMost) || !IsWithin(extra[i], kMost))
       Reject("A padding of {} and {}.", low, high);
+    if (shape && !IsWithin((*shape)[i], kMost)) Reject("An output_shape of {}.", (*shape)[i]);
     const bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
     if (shape || same) {
       const int64_t want = shape ? (*shape)[i] : dims[i + 2] * strides[i];

@@ -281,7 +281,8 @@ Outputs OnPad(Call& c) {
     padding[static_cast<std::size_t>(Axis(axes[i], static_cast<int64_t>(dims.size())))] = {pads[i],
                                                                                            pads[i + axes.size()]};
   for (auto [low, high] : padding)
-    if (std::max(std::abs(low), std::abs(high)) > (int64_t{1} << 40)) Reject("A padding of {} and {}.", low, high);
+    if (!IsWithin(low, int64_t{1} << 40) || !IsWithin(high, int64_t{1} << 40))
+      Reject("A padding of {} and {}.", low, high);
   if (mode == "constant") {
     XlaOp value = c.opset < 11 ? Like(x, c.Float("value", 0)) : c.Has(2) ? Reshape(c.In(2), {}) : Zero(c.b, TypeOf(x));
     return {PadWith(x, Convert(value, TypeOf(x)), padding)};

@@ -83,6 +83,10 @@ NODES = {
     "too many parts": Node("SplitToSequence", [f32(100000)], {}, 12),
     "element of a tensor": Node("SequenceAt", [f32(3), np.int64(0)], {}, 12, weights=frozenset({1})),
     "map over a tensor": Node("SequenceMap", [f32(3)], {}, 18),
+    "padding by the least number": Node("Pad", [f32(2), np.int64([-(1 << 63), 0])], {"mode": "edge"}, weights=frozenset({1})),
+    "window padded by the least number": Node("MaxPool", [f32(1, 1, 4)], {"kernel_shape": [2], "pads": [-(1 << 63), 0]}),
+    "convolution padded by the least number": Node("ConvTranspose", [f32(1, 1, 4), f32(1, 1, 2)], {"pads": [0, -(1 << 63)]}),
+    "result of the least size": Node("ConvTranspose", [f32(1, 1, 4), f32(1, 1, 2)], {"output_shape": [-(1 << 63)]}),
     "no heads": Node("MultiHeadAttention", [f32(1, 2, 8)] * 3, {"num_heads": 0}, domain=MICROSOFT),
 }
 
