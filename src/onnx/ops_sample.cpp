@@ -54,11 +54,12 @@ Outputs OnDeformConv(Call& c) {
   if (strides.size() != rank || dilations.size() != rank || pads.size() != 2 * rank)
     Reject("Its attributes are of wrong lengths.");
   const int64_t groups = c.Int("group", 1), parts = c.Int("offset_group", 1), elements = Volume(size),
-                points = Volume(out), n = d[0] * parts;
+                points = Volume(out);
   if (groups <= 0 || parts <= 0 || d[1] % parts != 0 || o[0] != d[0] ||
       o[1] != Volume(Ints{parts, elements, static_cast<int64_t>(rank)}))
     Reject("Offsets {} do not fit {} offset groups of windows of {} elements.", ShapeOf(offset).ToString(false), parts,
            elements);
+  const int64_t n = Volume(Ints{d[0], parts});
   Ints image = {n, d[1] / parts};
   image.insert(image.end(), d.begin() + 2, d.end());
   Sampler s;

@@ -115,17 +115,24 @@ Outputs OnWindow(Call& c) {
 }
 Outputs OnMelWeightMatrix(Call& c) {
   auto one = [&](std::size_t i) { return c.KnownNumbers(i, "its size").at(0); };
-  const auto bins = static_cast<int64_t>(one(0)), length = static_cast<int64_t>(one(1));
+  // A number of another size, or none, has no integer.
+  const auto size = [&](std::size_t i, double most) {
+    const double number = one(i);
+    if (!(number >= 1 && number <= most)) Reject("A matrix of the size {}.", number);
+    return static_cast<int64_t>(number);
+  };
+  const int64_t bins = size(0, 4096), length = size(1, 1 << 20);
   const double rate = one(2), low = one(3), high = one(4);
-  if (bins <= 0 || bins > 4096 || length <= 0 || length > (1 << 20)) Reject("{} bins of {} elements.", bins, length);
   const int64_t rows = length / 2 + 1;
   auto mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
   auto hertz = [](double m) { return 700 * (std::pow(10, m / 2595) - 1); };
   std::vector<int64_t> edges;
   const double step = (mel(high) - mel(low)) / static_cast<double>(bins + 2);
-  for (int64_t i = 0; i < bins + 2; ++i)
-    edges.push_back(static_cast<int64_t>(
-        std::floor((static_cast<double>(length) + 1) * hertz(mel(low) + static_cast<double>(i) * step) / rate)));
+  for (int64_t i = 0; i < bins + 2; ++i) {
+    const double edge = (static_cast<double>(length) + 1) * hertz(mel(low) + static_cast<double>(i) * step) / rate;
+    if (!(std::abs(edge) < 1e15)) Reject("Frequencies from {} to {} at a rate of {}.", low, high, rate);
+    edges.push_back(static_cast<int64_t>(std::floor(edge)));
+  }
   std::vector<double> out(static_cast<std::size_t>(rows * bins));
   for (int64_t i = 0; i < bins; ++i) {
     const int64_t lower = edges[static_cast<std::size_t>(i)], centre = edges[static_cast<std::size_t>(i + 1)],
