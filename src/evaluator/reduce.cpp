@@ -50,14 +50,14 @@ void Widen(const std::byte* from, ElementType type, std::byte* to, ElementType w
   ConvertBlock(in, to, n, params);
 }
 
-constexpr int64_t kBlock = 256;
+constexpr int64_t kReduceBlock = 256;
 
 void FoldReduce(const Folder& fold, const Split& split, const Literal& in, const Literal& init, Literal& out) {
   const ElementType type = in.shape().element_type();
   const int64_t bytes = StorageBytes(type), wide_bytes = fold.wide_bytes;
   const std::byte* x = in.bytes().data();
   std::byte* y = out.bytes().data();
-  alignas(16) std::byte first[16], acc[kBlock * 16], block[kBlock * 16];
+  alignas(16) std::byte first[16], acc[kReduceBlock * 16], block[kReduceBlock * 16];
   Widen(init.bytes().data(), type, first, fold.wide, 1);
   InterruptionPoll poll;
   if (split.inner_reduced) {
@@ -71,8 +71,8 @@ void FoldReduce(const Folder& fold, const Split& split, const Literal& in, const
       Odometer<> reduced(outer, {outer_strides});
       for (int64_t r = 0; r < reduced.count(); ++r, reduced.Next()) {
         const std::byte* from = x + (kept.offset() + reduced.offset()) * bytes;
-        for (int64_t at = 0; at < row; at += kBlock) {
-          const int64_t count = std::min(kBlock, row - at);
+        for (int64_t at = 0; at < row; at += kReduceBlock) {
+          const int64_t count = std::min(kReduceBlock, row - at);
           if (poll.Ends(count)) return;
           Widen(from + at * bytes, type, block, fold.wide, count);
           fold.row(acc, block, count);
@@ -92,8 +92,8 @@ void FoldReduce(const Folder& fold, const Split& split, const Literal& in, const
   }
   Odometer<> kept(outer, {outer_strides});
   for (int64_t k = 0; k < kept.count(); ++k, kept.Next()) {
-    for (int64_t at = 0; at < row; at += kBlock) {
-      const int64_t count = std::min(kBlock, row - at);
+    for (int64_t at = 0; at < row; at += kReduceBlock) {
+      const int64_t count = std::min(kReduceBlock, row - at);
       if (poll.Ends(count)) return;
       FillElements(acc, count, static_cast<int>(wide_bytes), first);
       Odometer<> reduced(split.reduced, {split.reduced_strides});
@@ -108,23 +108,23 @@ void FoldReduce(const Folder& fold, const Split& split, const Literal& in, const
   }
 }
 
-// Any computation, in the order of the index space, up to kBlock results at a time.
+// Any computation, in the order of the index space, up to kReduceBlock results at a time.
 Result<> GeneralReduce(ScalarFunction& f, const Split& split, Operands operands, std::vector<Literal>& outs) {
   const std::size_t n = outs.size();
   std::vector<AlignedBytes> acc, gathered;
   for (std::size_t o = 0; o < n; ++o) {
-    acc.emplace_back(At(f.parameter_bytes(o) * kBlock), false);
-    gathered.emplace_back(At(f.parameter_bytes(o) * kBlock), false);
+    acc.emplace_back(At(f.parameter_bytes(o) * kReduceBlock), false);
+    gathered.emplace_back(At(f.parameter_bytes(o) * kReduceBlock), false);
   }
   Odometer<> kept(split.kept, {split.kept_strides});
   const int64_t results = kept.count();
-  std::vector<int64_t> base(At(kBlock));
+  std::vector<int64_t> base(At(kReduceBlock));
   std::vector<const void*> in(2 * n);
   std::vector<void*> out(n);
   for (std::size_t o = 0; o < n; ++o) in[o] = out[o] = acc[o].data();
   InterruptionPoll poll;
-  for (int64_t at = 0; at < results; at += kBlock) {
-    const int64_t count = std::min(kBlock, results - at);
+  for (int64_t at = 0; at < results; at += kReduceBlock) {
+    const int64_t count = std::min(kReduceBlock, results - at);
     if (poll.Ends(count)) return {};
     bool together = true;
     for (int64_t k = 0; k < count; ++k, kept.Next()) {
