@@ -41,7 +41,10 @@ Outputs OnCol2Im(Call& c) {
   if (each <= 0 || each > 4096 || d[1] % each != 0) Reject("A block of {} elements.", each);
   Ints columns, padded, split = {d[0], d[1] / each};
   for (std::size_t i = 0; i < n; ++i) {
+    constexpr int64_t kMostPixels = 1 << 24;
     if (strides[i] <= 0 || dilations[i] <= 0) Reject("A stride of {}.", strides[i]);
+    for (const int64_t number : {image[i], strides[i], dilations[i], pads[i], pads[i + n]})
+      if (!IsWithin(number, kMostPixels)) Reject("An image, a window or a padding of {} elements.", number);
     padded.push_back(image[i] + pads[i] + pads[i + n]);
     columns.push_back((padded[i] - (dilations[i] * (block[i] - 1) + 1)) / strides[i] + 1);
   }

@@ -89,6 +89,7 @@ NODES = {
     "result of the least size": Node("ConvTranspose", [f32(1, 1, 4), f32(1, 1, 2)], {"output_shape": [-(1 << 63)]}),
     "the least number of groups": Node("DeformConv", [f32(2, 1, 3, 3), f32(1, 1, 2, 2), f32(2, 8, 2, 2)], {"offset_group": -(1 << 63)}, 19),
     "rate of nothing": Node("MelWeightMatrix", [np.int64(8), np.int64(16), np.int64(0), f32() + 20, f32() + 8000], {}, weights=frozenset(range(5))),
+    "image of the least size": Node("Col2Im", [f32(1, 4, 4), np.int64([3, -(1 << 63)]), np.int64([2, 2])], {}, 18, weights=frozenset({1, 2})),
     "no heads": Node("MultiHeadAttention", [f32(1, 2, 8)] * 3, {"num_heads": 0}, domain=MICROSOFT),
 }
 
