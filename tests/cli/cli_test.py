@@ -293,15 +293,14 @@ func.func @wrong() {
         self.assertEqual(json.loads(out.stdout), {"result": 0, "shape": "f32[4]", "value": [2, 4, 6, 8]})
 
     def test_names_of_any_length_are_written(self):
-        names = {"n" * 251 + ".npz", "ü" * 125 + ".npz"}
         with tempfile.TemporaryDirectory() as folder:
-            for name in names:
+            for name in (names := {"n" * 251 + ".npz", "ü" * 125 + ".npz"}):
                 krafla("run", self.module(ADD), "-d", "cpu", "--random", "--save", os.path.join(folder, name), "-q")
             self.assertEqual(set(os.listdir(folder)), names)
 
     def test_a_zero_keeps_its_sign(self):
-        out = krafla("run", self.module(ADD), "-d", "cpu", "--input", "x=-0 0,-0.0, -1", "--json")
-        self.assertEqual(json.dumps(json.loads(out.stdout)["value"]), "[-0.0, 0, -0.0, -2]", out.stderr)
+        out = krafla("run", self.module(ADD), "-d", "cpu", "--input", "x=-0 0,-0.0, -1", "--json").stdout
+        self.assertIn("[-0.0, 0, -0.0, -2]", json.dumps(json.loads(out)))
 
     def test_no_such_device_exits_4(self):
         self.assertEqual(krafla("run", self.module(ADD), "-d", "vulkan:97", "--random").returncode, 4)
