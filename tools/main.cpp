@@ -15,6 +15,7 @@
 #include "explain.h"
 #include "import.h"
 #include "inspect.h"
+#include "krafla/hooks.h"
 #include "module_kinds.h"
 #include "number_between.h"
 #include "recorded/corpus.h"
@@ -373,6 +374,9 @@ int RunCommand(int argc, char** argv) {
 // The command, as the program and whoever loads the library begin it: an exit code of docs/errors.md.
 extern "C" int KraflaCommand(int argc, char** argv) {
   int code = kBadInput;
+  krafla::SetLogSink([](krafla::LogLevel level, std::string_view message) {
+    if (level == krafla::LogLevel::kWarning) Warn(message);
+  });
   try {
     code = RunCommand(argc, argv);
   } catch (const std::bad_alloc&) {

@@ -187,7 +187,8 @@ Result<std::string> Lexer::String(std::string_view what) {
 
 Result<std::string_view> Lexer::Name(std::string_view what) {
   if (token_.kind != Tok::kWord && token_.kind != Tok::kName) return Unexpected(what);
-  if (token_.kind == Tok::kWord && ElementTypeFromName(token_.text))
+  // Of the words for types `tuple` alone may be a name: XLA names instructions so.
+  if (token_.kind == Tok::kWord && token_.text != "tuple" && ElementTypeFromName(token_.text))
     return Error(Format("Expected {}, found '{}', which is an element type; a name like it is written '%{}'.", what,
                         token_.text, token_.text));
   return Next().text;

@@ -339,6 +339,7 @@ Result<Literal> Parser::ParseArray(const Shape& shape) {
   Literal out = std::move(*made);
   if (elided) {
     FillPattern(out);
+    ++elided_constants_;
     cursor.at = dots;
   } else if (braces && shape.rank() > 0) {
     KRAFLA_TRY(ReadNested(cursor, shape, out));

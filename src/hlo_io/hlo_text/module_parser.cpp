@@ -2,6 +2,7 @@
 // Modules and computations, and what can only be settled when all of them are known.
 #include <unordered_set>
 
+#include "base/log.h"
 #include "hlo_io/hlo_text/parser.h"
 
 namespace krafla {
@@ -16,6 +17,10 @@ Result<std::unique_ptr<Module>> Parser::ParseModule() {
   KRAFLA_TRY(ResolveCalls());
   KRAFLA_TRY(BuildAsyncComputations());
   KRAFLA_TRY(CheckNoRecursion());
+  if (elided_constants_ > 0)
+    Log(LogLevel::kWarning, Format("Constants whose elements the text leaves out ({{...}}): {}. Invented numbers stand "
+                                   "for them, and results depend on those.",
+                                   elided_constants_));
   return std::move(module_);
 }
 

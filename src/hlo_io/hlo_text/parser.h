@@ -149,6 +149,7 @@ class Parser {
   Computation* last_ = nullptr;
   int64_t instruction_count_ = 0;
   int64_t constant_bytes_ = 0;
+  int64_t elided_constants_ = 0;  // arrays whose elements the text leaves out
   // Parameter numbers size a table before the parameters below them are seen: all tables together stay within what
   // the text could fill.
   int64_t parameter_budget_;

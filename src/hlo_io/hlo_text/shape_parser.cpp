@@ -12,7 +12,9 @@ std::string Shown(const Shape& shape) {
 
 bool Parser::AtShape() const {
   if (lex_.Is('(')) return true;
-  return lex_.token().kind == Tok::kWord && ElementTypeFromName(lex_.token().text).has_value();
+  // `tuple` is a name: shapes of tuples are written with parentheses.
+  return lex_.token().kind == Tok::kWord && lex_.token().text != "tuple" &&
+         ElementTypeFromName(lex_.token().text).has_value();
 }
 
 Result<Shape> Parser::ParseShape() { return ParseShapeAt(0); }

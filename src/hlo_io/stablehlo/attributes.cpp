@@ -93,6 +93,8 @@ Result<std::vector<std::pair<int64_t, int64_t>>> PairsAttribute(const Op& op, st
 }
 
 Result<Literal> LiteralOf(const Attribute& a, const Shape& shape) {
+  if (a.kind == Kind::kOther)
+    return Unimplemented("A constant of shape {} is {}.", shape.ToString(false), a.text.substr(0, 120));
   if (a.kind != Kind::kDense || a.type->element != shape.element_type())
     return InvalidArgument("A constant of shape {} has a value of another type.", shape.ToString(false));
   KRAFLA_ASSIGN(Literal out, Literal::CreateUninitialized(shape));

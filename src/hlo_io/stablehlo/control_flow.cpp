@@ -217,15 +217,11 @@ Result<bool> Converter::ConvertStructure(const Op& op, Body& body) {
     KRAFLA_TRY(AsyncStart(op, body));
   } else if (op.name == "async_done") {
     KRAFLA_TRY(AsyncDone(op, body));
-  } else if (op.name == "sdy.manual_computation") {
-    KRAFLA_TRY(ManualComputation(op, body));
-  } else if (op.name == "sdy.sharding_constraint" || op.name == "sdy.reshard") {
-    KRAFLA_TRY(ShardingConstraint(op, body));
+  } else if (op.name.starts_with("sdy.")) {
+    return Shardy(op, body);
   } else if (op.name == "builtin.unrealized_conversion_cast") {
     KRAFLA_ASSIGN(Instruction * value, Operand(op, body, 0));
     KRAFLA_TRY(Bind(op, body, value));
-  } else if (op.name == "sdy.sharding_group") {
-    KRAFLA_TRY(ShardingGroup(op, body));
   } else if (op.name == "optimization_barrier") {
     KRAFLA_ASSIGN(std::vector<Instruction*> operands, Operands(op, body));
     KRAFLA_ASSIGN(Instruction * tuple, AddTuple(*body.computation, std::move(operands)));

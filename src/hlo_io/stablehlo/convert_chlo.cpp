@@ -3,6 +3,7 @@
 // and operations with broadcasts.
 #include <optional>
 
+#include "hlo_io/element_codec.h"
 #include "hlo_io/stablehlo/converter.h"
 #include "ir/chlo/functions.h"
 
@@ -17,15 +18,31 @@ constexpr Unary kUnary[] = {{"acos", Opcode::kAcos},   {"acosh", Opcode::kAcosh}
                             {"asinh", Opcode::kAsinh}, {"atanh", Opcode::kAtanh}, {"erf", Opcode::kErf},
                             {"tan", Opcode::kTan}};
 
+// An attribute that is one number, of its own type.
+Result<Literal> NumberLiteral(const Op& op, const Attribute& value) {
+  if (value.kind == Attribute::Kind::kOther)
+    return Unimplemented("The value of '{}' is {}.", op.name, value.text.substr(0, 120));
+  if (value.kind == Attribute::Kind::kDense && value.type->dims.empty() && value.type->element != ElementType::kInvalid)
+    return LiteralOf(value, Shape::MakeScalar(value.type->element));
+  const bool number = value.kind == Attribute::Kind::kFloat || value.kind == Attribute::Kind::kInteger;
+  if (value.kind != Attribute::Kind::kBool &&
+      (!number || value.type == nullptr || value.type->kind != Type::Kind::kElement ||
+       value.type->element == ElementType::kInvalid))
+    return InvalidArgument("'{}' has no number as its value.", op.name);
+  const ElementType type = value.kind == Attribute::Kind::kBool ? ElementType::kPred : value.type->element;
+  KRAFLA_ASSIGN(Literal out, Literal::CreateUninitialized(Shape::MakeScalar(type)));
+  const uint64_t bits =
+      value.kind == Attribute::Kind::kFloat ? EncodeReal(type, value.number) : static_cast<uint64_t>(value.integer);
+  StoreBits(out.bytes().data(), bits, StorageBytes(type));
+  return out;
+}
+
 // One value for the shape of the operand.
 Result<> ConstantLike(Converter& c, const Op& op, Body& body, Instruction* operand) {
   AttributeRef value = op.Find("value");
-  if (value == nullptr || (value->kind != Attribute::Kind::kFloat && value->kind != Attribute::Kind::kInteger) ||
-      value->type == nullptr || value->type->kind != Type::Kind::kElement ||
-      value->type->element == ElementType::kInvalid)
-    return InvalidArgument("'{}' has no number as its value.", op.name);
-  const double number = value->kind == Attribute::Kind::kFloat ? value->number : static_cast<double>(value->integer);
-  Instruction* scalar = AddScalarConstant(*body.computation, value->type->element, number);
+  if (value == nullptr) return InvalidArgument("'{}' has no number as its value.", op.name);
+  KRAFLA_ASSIGN(Literal literal, NumberLiteral(op, *value));
+  Instruction* scalar = AddConstant(*body.computation, std::move(literal));
   KRAFLA_ASSIGN(Instruction * made, AddBroadcastScalar(*body.computation, scalar, operand->shape().dims()));
   return c.Bind(op, body, made);
 }
@@ -115,9 +132,25 @@ Result<> Scan(Converter& c, const Op& op, Body& body) {
 
 }  // namespace
 
-Result<> TopK(Converter& c, const Op& op, Body& body, Instruction* operand, int64_t k) {
+Result<> TopK(Converter& c, const Op& op, Body& body, Instruction* operand, int64_t k, bool largest) {
   if (operand->shape().rank() > 0) k = std::min(k, operand->shape().dim(operand->shape().rank() - 1));
-  return c.Emit(op, body, Opcode::kTopK, {operand}, TopKAttributes{k, true});
+  return c.Emit(op, body, Opcode::kTopK, {operand}, TopKAttributes{k, largest});
+}
+
+// "mhlo.erf" with the attributes of the operation as a dictionary: how StableHLO writes what has no operation in it
+// (stablehlo/transforms/ChloRecomposeOps.cpp; xla/mlir_hlo/mhlo/transforms/hlo_legalize_to_stablehlo).
+Result<bool> ConvertMhloCall(Converter& c, const Op& op, Body& body, std::string_view target) {
+  if (!target.starts_with("mhlo.")) return false;
+  const std::string_view n = target.substr(5);
+  Op plain;
+  plain.name = n == "topk" ? "chlo.top_k" : "chlo." + std::string(n);
+  plain.operands = op.operands;
+  plain.results = op.results;
+  plain.location = op.location;
+  plain.op_name = op.op_name;
+  plain.discardable = op.discardable;
+  if (AttributeRef said = op.FindAnywhere("mhlo.attributes"); said != nullptr) plain.attributes = said->entries;
+  return ConvertChlo(c, plain, body);
 }
 
 Result<bool> ConvertChlo(Converter& c, const Op& op, Body& body) {
@@ -147,7 +180,9 @@ Result<bool> ConvertChlo(Converter& c, const Op& op, Body& body) {
     if (!operand->shape().IsArray()) return InvalidArgument("'{}' takes arrays.", op.name);
   if (n == "top_k" && operands.size() == 1) {
     KRAFLA_ASSIGN(const int64_t k, IntAttribute(op, "k"));
-    KRAFLA_TRY(TopK(c, op, body, operands[0], k));
+    bool largest = true;
+    if (op.Find("largest") != nullptr) { KRAFLA_ASSIGN(largest, BoolAttribute(op, "largest")); }
+    KRAFLA_TRY(TopK(c, op, body, operands[0], k, largest));
     return true;
   }
   if (n == "constant_like" && operands.size() == 1) {

@@ -34,7 +34,10 @@ Result<Instruction*> BroadcastInDim(Body& body, Instruction* operand, const Dims
 
 Result<bool> ConvertDataMovement(Converter& c, const Op& op, Body& body) {
   const std::string& n = op.name;
-  if (n == "constant") {
+  // A number of arith that is no array is of no use to operations of arrays.
+  if (n == "arith.constant" && op.results.size() == 1 && c.TypeOfValue(op.results[0])->kind != Type::Kind::kTensor)
+    return true;
+  if (n == "constant" || n == "sdy.constant" || n == "arith.constant") {
     AttributeRef value = op.Find("value");
     if (value == nullptr || op.results.size() != 1) return InvalidArgument("A constant has no value.");
     KRAFLA_ASSIGN(Shape shape, c.ShapeOfValue(op.results[0]));
@@ -67,9 +70,9 @@ Result<bool> ConvertDataMovement(Converter& c, const Op& op, Body& body) {
     KRAFLA_TRY(c.Bind(op, body, made));
     return true;
   }
-  if (n == "reshape") {
+  if (n == "reshape" || n == "copy") {
     KRAFLA_ASSIGN(Instruction * operand, c.Operand(op, body, 0));
-    KRAFLA_TRY(c.Emit(op, body, Opcode::kReshape, {operand}));
+    KRAFLA_TRY(c.Emit(op, body, n == "copy" ? Opcode::kCopy : Opcode::kReshape, {operand}));
     return true;
   }
   if (n == "transpose" || n == "reverse") {

@@ -103,6 +103,8 @@ Result<> CustomCall(Converter& c, const Op& op, Body& body) {
   if (a.target == "shape_assertion") return c.CheckShapes(op, body);
   KRAFLA_ASSIGN(const bool is_dynamic, ConvertDynamicCall(c, op, body));
   if (is_dynamic) return {};
+  KRAFLA_ASSIGN(const bool is_mhlo, ConvertMhloCall(c, op, body, a.target));
+  if (is_mhlo) return {};
   const CustomCallTarget target = CustomCallTargetOf(a.target);
   const Reading reading = ReadingOf(target, op);
   if (reading == Reading::kNothing) return {};

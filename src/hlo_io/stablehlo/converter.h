@@ -99,9 +99,12 @@ class Converter {
   Result<> AsyncDone(const Op& op, Body& body);
   Result<> CallOp(const Op& op, Body& body, const std::string& callee, bool composite);
   // sharding.cpp
+  Result<bool> Shardy(const Op& op, Body& body);  // operations of the dialect sdy
   Result<> ManualComputation(const Op& op, Body& body);
+  Result<> NamedComputation(const Op& op, Body& body);
   Result<> InlinedComputation(const Op& op, Body& body, std::span<Instruction* const> operands);
-  Result<> ShardingConstraint(const Op& op, Body& body);
+  Result<> ShardingConstraint(const Op& op, Body& body, std::string_view key);
+  Result<> ShardyReduction(const Op& op, Body& body);
   Result<> ShardingGroup(const Op& op, Body& body);
   // What an argument or a result says of its sharding, as HLO text; empty where it says nothing.
   Result<std::string> ShardingIn(AttributeRef dictionary) const;
@@ -166,7 +169,9 @@ struct ShapeOperands {
 };
 Result<std::optional<ShapeOperands>> ShapeOperandsOf(Converter& c, const Op& op, const Body& body);
 // The first k along the last dimension, or as many as there are.
-Result<> TopK(Converter& c, const Op& op, Body& body, Instruction* operand, int64_t k);
+Result<> TopK(Converter& c, const Op& op, Body& body, Instruction* operand, int64_t k, bool largest = true);
+// A custom call with the name of an operation of MHLO: true where that is known.
+Result<bool> ConvertMhloCall(Converter& c, const Op& op, Body& body, std::string_view target);
 // The window of sizes, strides and dilations of as many dimensions.
 Result<Window> MakeWindow(const Op& op, const Dims& sizes, const Dims& strides, const Dims& base, const Dims& window,
                           std::span<const std::pair<int64_t, int64_t>> padding);

@@ -81,9 +81,9 @@ Result<Instruction*> Converter::ShardedRoot(const Op& func, Computation& entry,
   return root;
 }
 
-Result<> Converter::ShardingConstraint(const Op& op, Body& body) {
+Result<> Converter::ShardingConstraint(const Op& op, Body& body, std::string_view key) {
   KRAFLA_ASSIGN(Instruction * value, Operand(op, body, 0));
-  AttributeRef given = op.Find("sharding");
+  AttributeRef given = op.Find(key);
   if (module_->num_partitions == 1 || given == nullptr) return Bind(op, body, value);
   KRAFLA_ASSIGN(SdySharding read, ParseSdySharding(given->text, meshes_));
   KRAFLA_ASSIGN(Sharding sharding, ShardingOf(read, module_->num_partitions));
@@ -110,6 +110,60 @@ Result<> Converter::ShardingGroup(const Op& op, Body& body) {
   call->set_attributes(std::move(attributes));
   Annotate(call, {}, Format("xla.sdy.sharding_group_id=\"{} : i64\"", group));
   return {};
+}
+
+// Adds up what devices hold of a value whose parts are unreduced. XLA's partitioner makes whole values of parts by
+// itself, so that nothing is left to do there (xla/service/spmd/shardy/stablehlo_round_trip/export_ops.cc); here only
+// where there is one device.
+Result<> Converter::ShardyReduction(const Op& op, Body& body) {
+  KRAFLA_ASSIGN(Instruction * value, Operand(op, body, 0));
+  bool several = module_->num_partitions > 1;
+  for (const auto& named : meshes_)
+    for (const auto& axis : named.second.axes) several |= axis.second > 1;
+  if (several) return Unimplemented("'{}' cannot be computed on several devices.", op.name);
+  return Bind(op, body, value);
+}
+
+// What it is called and where its values lie changes nothing of what it computes.
+Result<> Converter::NamedComputation(const Op& op, Body& body) {
+  if (op.regions.size() != 1) return InvalidArgument("A named computation has {} regions, not one.", op.regions.size());
+  const Region& region = op.regions[0];
+  KRAFLA_ASSIGN(std::vector<Instruction*> operands, Operands(op, body));
+  if (operands.size() != region.arguments.size())
+    return InvalidArgument("A named computation has {} arguments for {} operands.", region.arguments.size(),
+                           operands.size());
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    KRAFLA_TRY(CheckFits("an argument of a region", TypeOfValue(region.arguments[i]), operands[i]->shape()));
+  if (++depth_ > 128) return InvalidArgument("Regions lie within others deeper than the limit of 128.");
+  KRAFLA_TRY(InlinedComputation(op, body, operands));
+  for (ValueId result : op.results) KRAFLA_TRY(CheckFits(op.name, TypeOfValue(result), body.values[result]->shape()));
+  return {};
+}
+
+// Values are those of all devices together, whatever lies where: gathering, slicing and permuting give the same value
+// with another sharding (shardy/dialect/sdy/ir/ops.td; export_ops.cc writes them as copies).
+Result<bool> Converter::Shardy(const Op& op, Body& body) {
+  const std::string_view n = std::string_view(op.name).substr(4);
+  if (n == "manual_computation") {
+    KRAFLA_TRY(ManualComputation(op, body));
+  } else if (n == "named_computation") {
+    KRAFLA_TRY(NamedComputation(op, body));
+  } else if (n == "sharding_constraint" || n == "reshard") {
+    KRAFLA_TRY(ShardingConstraint(op, body, "sharding"));
+  } else if (n == "all_gather" || n == "all_slice" || n == "all_to_all" || n == "collective_permute") {
+    KRAFLA_TRY(ShardingConstraint(op, body, "out_sharding"));
+  } else if (n == "all_reduce" || n == "reduce_scatter" || n == "sharded_to_unreduced" ||
+             n == "replicated_to_unreduced") {
+    KRAFLA_TRY(ShardyReduction(op, body));
+  } else if (n == "propagation_barrier" || n == "data_flow_edge") {  // of interest to what moves shardings on
+    KRAFLA_ASSIGN(Instruction * value, Operand(op, body, 0));
+    KRAFLA_TRY(Bind(op, body, value));
+  } else if (n == "sharding_group") {
+    KRAFLA_TRY(ShardingGroup(op, body));
+  } else {
+    return false;
+  }
+  return true;
 }
 
 // On one device a manual computation is the program itself.

@@ -36,6 +36,10 @@ std::string_view OtherAttributes(std::string_view name) {
   if (name == "sdy.manual_computation") return "in_shardings,manual_axes,out_shardings";
   if (name == "sdy.sharding_constraint" || name == "sdy.reshard") return "sharding";
   if (name == "sdy.sharding_group") return "group_id";
+  if (name == "sdy.constant") return "value";
+  if (name == "sdy.all_gather") return "gathering_axes,out_sharding";
+  if (name == "sdy.all_slice") return "out_sharding,slicing_axes";
+  if (name == "sdy.all_to_all" || name == "sdy.collective_permute") return "out_sharding";
   return "";
 }
 

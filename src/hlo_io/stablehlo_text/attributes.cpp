@@ -1,28 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <bit>
-#include <charconv>
-#include <cstring>
-
 #include "base/checked_math.h"
-#include "base/parse_float.h"
-#include "hlo_io/element_codec.h"
-#include "hlo_io/hlo_text/lexer.h"
 #include "hlo_io/stablehlo_text/parser.h"
 
 namespace krafla::stablehlo {
 namespace {
 
 using Kind = Attribute::Kind;
-
-void AppendBits(std::string& out, uint64_t bits, int width) {
-  out.append(reinterpret_cast<const char*>(&bits), static_cast<std::size_t>(width));
-}
-
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char low = static_cast<char>(c | 32);
-  return low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
-}
 
 }  // namespace
 
@@ -135,14 +118,17 @@ Result<AttributeRef> TextParser::ParseAttribute() {
     case MlirTok::kValue:
     case MlirTok::kBlock:
     case MlirTok::kArrow:
+    case MlirTok::kTrailer:
+    case MlirTok::kTrailerEnd:
     case MlirTok::kBad: return lex_.Unexpected("an attribute");
   }
   if (lex_.IsWord("true") || lex_.IsWord("false")) return Flag(lex_.Next().text == "true");
   if (lex_.AcceptWord("unit")) return Keep(Attribute());
   if (lex_.IsWord("dense")) return ParseDense();
   if (lex_.IsWord("array")) return ParseArrayOf();
-  if (lex_.IsWord("dense_resource") || lex_.IsWord("sparse"))
-    return lex_.Error("Resources and sparse arrays cannot be read.");
+  if (lex_.IsWord("dense_resource")) return ParseDenseResource();
+  for (std::string_view foreign : {"sparse", "affine_map", "affine_set", "strided", "opaque", "distinct"})
+    if (lex_.IsWord(foreign)) return ParseForeign();
   if (lex_.IsWord("loc")) {
     KRAFLA_TRY(SkipLocation());
     return Keep(Attribute());
@@ -151,99 +137,6 @@ Result<AttributeRef> TextParser::ParseAttribute() {
   out.kind = Kind::kType;
   KRAFLA_ASSIGN(out.type, ParseType());
   return Keep(std::move(out));
-}
-
-// "1 : i64", "-2", "1.5 : f32", "0x7FC00000 : f32".
-Result<AttributeRef> TextParser::ParseNumber() {
-  const MlirLexer::Token token = lex_.Next();
-  Attribute out;
-  Type type;
-  type.kind = Type::Kind::kElement;
-  const bool decimal = token.text.find_first_of(".eE") != std::string_view::npos && !token.text.starts_with("0x");
-  type.element = decimal ? ElementType::kF64 : ElementType::kS64;
-  if (lex_.Is(':') && lex_.LookAhead().punct != ':') {
-    lex_.Next();
-    KRAFLA_ASSIGN(out.type, ParseType());
-    if (out.type->kind != Type::Kind::kElement)
-      return lex_.ErrorAt(token.begin, "A number has a type that is not numeric.");
-    type.element = out.type->element == ElementType::kInvalid ? ElementType::kS64 : out.type->element;
-  } else {
-    out.type = Keep(type);
-  }
-  std::string bytes;
-  KRAFLA_TRY(StoreElement(token.text, type.element, bytes));
-  if (IsFloat(type.element)) {
-    out.kind = Kind::kFloat;
-    if (type.element == ElementType::kF64) std::memcpy(&out.number, bytes.data(), 8);
-    else if (type.element == ElementType::kF32) {
-      float value = 0;
-      std::memcpy(&value, bytes.data(), 4);
-      out.number = value;
-    } else {
-      return lex_.ErrorAt(token.begin, "A number has a floating-point type other than f32 and f64.");
-    }
-    return Keep(std::move(out));
-  }
-  out.kind = Kind::kInteger;
-  uint64_t bits = 0;
-  std::memcpy(&bits, bytes.data(), bytes.size());
-  if (IsSigned(type.element) && bytes.size() < 8 && (bits >> (bytes.size() * 8 - 1)) != 0)
-    bits |= ~uint64_t{0} << (bytes.size() * 8);
-  out.integer = static_cast<int64_t>(bits);
-  return Keep(std::move(out));
-}
-
-// One element as a Literal stores it.
-Result<> TextParser::StoreElement(std::string_view text, ElementType type, std::string& out) const {
-  auto bad = [&] {
-    return lex_.Error(Format("'{}' is not a value of type {}.", text.substr(0, 40), ElementTypeName(type)));
-  };
-  if (type == ElementType::kInvalid) type = ElementType::kS64;
-  if (type == ElementType::kPred) {
-    if (text == "true" || text == "1" || text == "-1") out += '\1';
-    else if (text == "false" || text == "0") out += '\0';
-    else return bad();
-    return {};
-  }
-  const int width = StorageBytes(type);
-  const bool negative = text.starts_with('-');
-  std::string_view digits = negative ? text.substr(1) : text;
-  const bool hex = digits.starts_with("0x") || digits.starts_with("0X");
-  if (IsFloat(type) && !hex) {
-    if (type == ElementType::kF32) {
-      float value = 0;
-      auto [p, error] = ParseFloat(digits.data(), digits.data() + digits.size(), value);
-      if (p != digits.data() + digits.size() || digits.empty()) return bad();
-      if (error == std::errc::result_out_of_range) {
-        double wide = 0;
-        if (!hlo_text::ParseReal(digits, &wide)) return bad();
-        value = static_cast<float>(wide);
-      }
-      AppendBits(out, std::bit_cast<uint32_t>(negative ? -value : value), 4);
-      return {};
-    }
-    double value = 0;
-    if (!hlo_text::ParseReal(digits, &value)) return bad();
-    if (negative) value = -value;
-    if (type == ElementType::kF64) AppendBits(out, std::bit_cast<uint64_t>(value), 8);
-    else if (const MiniFloat* format = FindMiniFloat(type)) AppendBits(out, EncodeMiniFloat(value, *format), width);
-    else return bad();
-    return {};
-  }
-  if (!IsFloat(type) && !IsIntegral(type)) return bad();
-  uint64_t value = 0;
-  if (hex) digits.remove_prefix(2);
-  auto [p, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, hex ? 16 : 10);
-  if (p != digits.data() + digits.size() || error != std::errc() || digits.empty()) return bad();
-  const int bits = BitWidth(type);
-  const uint64_t limit = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
-  const uint64_t most_negative = uint64_t{1} << (bits - 1);
-  // Of integers without a sign of their own all bits may be given: 255 is -1 in i8.
-  if (value > limit || (negative && (value > most_negative || IsUnsigned(type)))) return bad();
-  if (negative) value = ~value + 1;
-  if (IsSigned(type) && bits < 8 && (value & most_negative) != 0) value |= ~limit;
-  AppendBits(out, value, width);
-  return {};
 }
 
 // dense<...> : type, elements nested in brackets, one for all, or a string of hexadecimal bytes.
@@ -284,38 +177,15 @@ Result<AttributeRef> TextParser::ParseDense() {
   }
   if (out.type->kind != Type::Kind::kTensor)
     return lex_.ErrorAt(begin, "A dense value has a type that is not a tensor of numbers.");
-  int64_t count = 1;
-  for (int64_t d : out.type->dims) {
-    auto product = d < 0 ? std::nullopt : CheckedMul(count, d);
-    if (!product)
-      return lex_.ErrorAt(begin, "The dimensions of a dense value must be known, and their product must fit 63 bits.");
-    count = *product;
-  }
+  KRAFLA_ASSIGN(const int64_t count, CountOf(*out.type, begin));
   const ElementType type = out.type->element;
-  const bool complex = IsComplex(type);
-  const int width = type == ElementType::kInvalid ? 8 : StorageBytes(type);
   if (is_blob) {
-    if (!elements.empty() || !blob.starts_with("0x") || blob.size() % 2 != 0)
-      return lex_.ErrorAt(begin, "A string of elements must be hexadecimal digits after 0x.");
-    for (std::size_t i = 2; i < blob.size(); i += 2) {
-      const int high = HexDigit(blob[i]), low = HexDigit(blob[i + 1]);
-      if (high < 0 || low < 0) return lex_.ErrorAt(begin, "A string of elements must be hexadecimal digits after 0x.");
-      out.bytes += static_cast<char>(high * 16 + low);
-    }
-    const auto size = static_cast<int64_t>(out.bytes.size());
-    if (type == ElementType::kPred && size == count / 8 + (count % 8 != 0 ? 1 : 0) && size != count) {
-      std::string unpacked(static_cast<std::size_t>(count), '\0');
-      for (std::size_t i = 0; i < unpacked.size(); ++i)
-        unpacked[i] = static_cast<char>((static_cast<unsigned char>(out.bytes[i / 8]) >> (i % 8)) & 1);
-      out.bytes = std::move(unpacked);
-    } else if (size == width && count != 1) {
-      out.splat = true;
-    } else if (!CheckedMul(count, int64_t{width}) || size != count * width) {
-      return lex_.ErrorAt(begin, Format("{} elements of {} bytes are given as {} bytes.", count, width, size));
-    }
+    if (!elements.empty()) return lex_.ErrorAt(begin, "A string of elements stands by itself.");
+    KRAFLA_ASSIGN(out.bytes, HexBytes(blob, begin));
+    KRAFLA_TRY(CheckBytes(out, count, /*may_be_one=*/true, begin));
     return Keep(std::move(out));
   }
-  const int64_t parts = complex ? 2 : 1;
+  const int64_t parts = IsComplex(type) ? 2 : 1;
   const auto given = static_cast<int64_t>(elements.size());
   out.splat = !listed && given == parts && count != 1;
   if (!out.splat && (given % parts != 0 || given / parts != count))
@@ -325,30 +195,31 @@ Result<AttributeRef> TextParser::ParseDense() {
   return Keep(std::move(out));
 }
 
-// array<i64: 1, 2>
-Result<AttributeRef> TextParser::ParseArrayOf() {
-  lex_.Next();
+// Up to the bracket that closes the one here; of those within only round ones count, as maps and sets have arrows and
+// comparisons.
+Result<> TextParser::SkipForeign() {
+  const std::size_t begin = lex_.token().begin;
   KRAFLA_TRY(lex_.Expect('<'));
-  KRAFLA_ASSIGN(TypeRef type, ParseType());
-  Attribute out;
-  out.kind = Kind::kArray;
-  if (lex_.Accept(':')) {
-    do {
-      if (lex_.IsWord("true") || lex_.IsWord("false")) {
-        out.elements.push_back(Number(lex_.Next().text == "true" ? 1 : 0));
-      } else if (IsFloat(type->element)) {
-        Attribute one;
-        one.kind = Kind::kFloat;
-        if (!hlo_text::ParseReal(lex_.token().text, &one.number)) return lex_.Unexpected("a number");
-        lex_.Next();
-        out.elements.push_back(Keep(std::move(one)));
-      } else {
-        KRAFLA_ASSIGN(int64_t value, lex_.Int());
-        out.elements.push_back(Number(value));
-      }
-    } while (lex_.Accept(','));
+  for (int64_t open = 0; open > 0 || !lex_.Is('>'); lex_.Next()) {
+    if (lex_.token().kind == MlirTok::kEnd || lex_.token().kind == MlirTok::kBad)
+      return lex_.ErrorAt(begin, "This bracket is never closed.");
+    if (lex_.Is('(')) ++open;
+    if (lex_.Is(')') && --open < 0) return lex_.Error("This bracket was never opened.");
   }
-  KRAFLA_TRY(lex_.Expect('>'));
+  return lex_.Expect('>');
+}
+
+Result<AttributeRef> TextParser::ParseForeign() {
+  Attribute out;
+  out.kind = Kind::kOther;
+  out.text = lex_.Next().text;
+  if (out.text.starts_with("affine")) {
+    KRAFLA_TRY(SkipForeign());
+  } else {
+    if (lex_.Is('[')) KRAFLA_TRY(lex_.SkipBrackets());  // the number of a distinct attribute
+    KRAFLA_TRY(lex_.SkipBrackets());
+  }
+  if (lex_.Accept(':')) KRAFLA_TRY(ParseType());
   return Keep(std::move(out));
 }
 
@@ -392,18 +263,22 @@ Result<AttributeRef> TextParser::ParseFields() {
 Result<AttributeRef> TextParser::ParseHash() {
   const MlirLexer::Token token = lex_.Next();
   if (auto it = attribute_aliases_.find(token.text); it != attribute_aliases_.end() && !lex_.Is('<')) return it->second;
+  if (token.text == "complex.number" && lex_.Is('<')) return ParseComplexNumber();
   const bool ours = token.text.starts_with("stablehlo") || token.text.starts_with("vhlo") ||
                     token.text.starts_with("mhlo") || token.text.starts_with("chlo");
-  if (!lex_.Is('<'))
+  // Names with a point are those of dialects, which need no parameters.
+  if (!lex_.Is('<') && (ours || token.text.find('.') == std::string_view::npos))
     return lex_.ErrorAt(token.begin, Format("No attribute '#{}' is defined.", token.text.substr(0, 60)));
   if (!ours) {
     Attribute out;
     out.kind = Kind::kOther;
     const std::size_t begin = lex_.token().begin;
-    KRAFLA_TRY(lex_.SkipBrackets());
+    if (lex_.Is('<')) KRAFLA_TRY(lex_.SkipBrackets());
     // Shardings are read from their text; of others it is for messages.
-    const std::size_t kept = token.text.starts_with("sdy") ? std::string_view::npos : 200;
+    const bool sharding = token.text.starts_with("sdy");
+    const std::size_t kept = sharding ? std::string_view::npos : 200;
     out.text = Format("#{}{}", token.text, lex_.text().substr(begin, std::min(lex_.token().begin - begin, kept)));
+    if (!sharding && lex_.Accept(':')) KRAFLA_TRY(ParseType());
     return Keep(std::move(out));
   }
   if (token.text == "stablehlo" || token.text == "vhlo" || token.text == "mhlo" ||

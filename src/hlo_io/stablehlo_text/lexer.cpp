@@ -103,6 +103,8 @@ MlirLexer::Token MlirLexer::LexAt(std::size_t at) const {
     out.end = end;
     return out;
   };
+  if (text_.substr(at, 3) == "{-#") return token(MlirTok::kTrailer, at, at + 3);
+  if (text_.substr(at, 3) == "#-}") return token(MlirTok::kTrailerEnd, at, at + 3);
   if (const std::optional<MlirTok> marked = MarkedKind(c))
     if (const std::size_t end = NameEnd(text_, at + 1); end > at + 1) return token(*marked, at + 1, end);
   if (c == '-' && at + 1 < n && text_[at + 1] == '>') {

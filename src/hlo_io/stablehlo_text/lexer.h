@@ -21,6 +21,8 @@ enum class MlirTok : uint8_t {
   kNumber,  // 1, -2, 1.0e+00, 0x7FC0
   kString,  // text without the quotes, escapes as written
   kArrow,
+  kTrailer,     // {-#, which begins what is no part of the program
+  kTrailerEnd,  // #-}
   kPunct,
   kBad,
 };

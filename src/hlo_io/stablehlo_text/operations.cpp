@@ -9,14 +9,23 @@
 namespace krafla::stablehlo {
 namespace {
 
-// The name as the conversion knows it: StableHLO's own without its dialect.
-std::string PlainName(std::string_view name) {
-  for (std::string_view dialect : {"stablehlo.", "func.", "mhlo."})
-    if (name.starts_with(dialect)) return std::string(name.substr(dialect.size()));
-  return name == "builtin.module" ? "module" : std::string(name);
-}
+// Operations of MHLO that are CHLO's, and none of StableHLO.
+constexpr std::string_view kMhloFunctions[] = {"acos", "acosh", "asin",       "asinh", "atanh",
+                                               "cosh", "erf",   "ragged_dot", "sinh",  "topk"};
 
 }  // namespace
+
+std::string TextParser::PlainName(std::string_view name) {
+  for (std::string_view dialect : {"stablehlo.", "func."})
+    if (name.starts_with(dialect)) return std::string(name.substr(dialect.size()));
+  if (name.starts_with("mhlo.")) {
+    const std::string_view own = name.substr(5);
+    for (std::string_view of_chlo : kMhloFunctions)
+      if (own == of_chlo) return own == "topk" ? "chlo.top_k" : "chlo." + std::string(own);
+    return std::string(own);
+  }
+  return name == "builtin.module" ? "module" : std::string(name);
+}
 
 ValueId TextParser::NewValue(TypeRef type) {
   tree_.values.push_back(type);
@@ -278,6 +287,10 @@ Result<> TextParser::ParseModule() {
       }
       continue;
     }
+    if (token.kind == MlirTok::kTrailer) {
+      KRAFLA_TRY(ParseTrailingResources());
+      continue;
+    }
     if (lex_.IsWord("module") || lex_.IsWord("builtin.module")) {
       lex_.Next();
       if (lex_.token().kind == MlirTok::kSymbol)
@@ -299,6 +312,7 @@ Result<> TextParser::ParseModule() {
       top.ops.push_back(std::move(op));
     }
   }
+  KRAFLA_TRY(FillResources());
   for (const auto& [argument, alias] : aliased_arguments_)
     if (auto name = location_aliases_.find(alias); name != location_aliases_.end())
       tree_.names.emplace(argument, name->second);
@@ -328,8 +342,8 @@ bool LooksLikeMlir(std::string_view text) {
   const MlirLexer::Token token = lex.token();
   if (token.kind == MlirTok::kHash || token.kind == MlirTok::kBang) return true;
   if (token.kind == MlirTok::kString) return token.text == "builtin.module" || token.text == "func.func";
-  return token.kind == MlirTok::kWord &&
-         (token.text == "module" || token.text == "func.func" || token.text == "builtin.module");
+  return token.kind == MlirTok::kWord && (token.text == "module" || token.text == "func.func" ||
+                                          token.text == "builtin.module" || token.text == "sdy.mesh");
 }
 
 }  // namespace krafla::stablehlo

@@ -32,7 +32,7 @@ class TextParser {
 
   // types.cpp
   Result<TypeRef> ParseType();
-  Result<TypeRef> ParseTensor(bool buffer);
+  Result<TypeRef> ParseTensor();
   Result<Type> ElementOf(std::string_view word) const;
   Result<TypeRef> ParseQuantized();  // quantized_type.cpp
   Result<> ParseScale(Quantization& out);
@@ -49,12 +49,12 @@ class TextParser {
   // attributes.cpp
   Result<AttributeRef> ParseAttribute();
   Result<AttributeRef> ParseDense();
-  Result<AttributeRef> ParseArrayOf();
   Result<AttributeRef> ParseHash();
-  Result<AttributeRef> ParseNumber();
   Result<AttributeRef> ParseFields();  // "<key = value, ...>"
   Result<Entries> ParseDictionary();   // at the brace
-  Result<> StoreElement(std::string_view text, ElementType type, std::string& out) const;
+  // What nobody here computes with, kept by its name: `affine_map<(d0) -> (d0)>`.
+  Result<AttributeRef> ParseForeign();
+  Result<> SkipForeign();
   AttributeRef Keep(Attribute attribute) { return tree_.Keep(std::move(attribute)); }
   AttributeRef Number(int64_t value) { return Keep(Attribute::Integer(value)); }
   AttributeRef Word(std::string_view word) { return Keep(Attribute::Word(word)); }
@@ -64,7 +64,25 @@ class TextParser {
   Result<Dims> ParseDimList();           // "[0, 1]"
   Result<AttributeRef> ParseWordList();  // "[HIGHEST, DEFAULT]"
 
+  // numbers.cpp
+  Result<AttributeRef> ParseNumber();
+  Result<AttributeRef> ParseComplexNumber();
+  Result<AttributeRef> ParseArrayOf();
+  Result<Attribute> NumberOf(std::string_view text, TypeRef type) const;
+  Result<> StoreElement(std::string_view text, ElementType type, std::string& out) const;
+  static Attribute Uncomputable(const Type& type);
+
+  // resources.cpp: elements as bytes.
+  Result<int64_t> CountOf(const Type& type, std::size_t begin) const;
+  Result<std::string> HexBytes(std::string_view text, std::size_t begin) const;
+  Result<> CheckBytes(Attribute& dense, int64_t count, bool may_be_one, std::size_t begin) const;
+  Result<AttributeRef> ParseDenseResource();
+  Result<> ParseTrailingResources();  // "{-# dialect_resources: {..} #-}"
+  Result<> FillResources();
+
   // operations.cpp
+  // The name as the conversion knows it: StableHLO's own without its dialect.
+  static std::string PlainName(std::string_view name);
   Result<Op> ParseOp();
   Result<> ParseGeneric(Op& op, std::span<const ResultName> results, std::size_t offset);
   Result<> ParseBody(Region& region);  // "{ ... }", perhaps with a block label
@@ -91,14 +109,17 @@ class TextParser {
   Result<> ParseFormat(Op& op);             // "e5m10"
   Result<> ParseConvolutionLabels(Op& op);  // "[b, 0, f]x[0, i, o]->[b, 0, f]"
   Result<> ParseWindowFields(Op& op);       // "{stride = [1], ...}"
-  Result<> ParseMesh(Op& op);
   Result<> ParseConstant(Op& op, std::span<const ResultName> results, std::size_t offset);
   Result<> ParseLead(Op& op);     // what stands before the operands: a callee, a name, a direction
   Result<> ParseTopK(Op& op);     // ", k = 5" behind the operand
   Result<> ParseTrailer(Op& op);  // what stands between the operands and the types
   Result<> ParseRanges(Op& op);   // "[0:4:2, 1:3]" of a slice
+
+  // shardy_forms.cpp
   Result<AttributeRef> BracketText(std::string_view before);
-  Result<> ParseManualComputation(Op& op, std::span<const ResultName> results, std::size_t offset);
+  Result<> ParseMesh(Op& op);
+  Result<> ParseShardyRegion(Op& op, std::span<const ResultName> results, std::size_t offset);
+  Result<> ParseShardy(Op& op, std::span<const ResultName> results, std::size_t offset);
 
   // other_forms.cpp: of the dialects chlo, check and interpreter.
   Result<> ParseScan(Op& op, std::span<const ResultName> results, std::size_t offset);
@@ -116,6 +137,16 @@ class TextParser {
   std::vector<Scope> scopes_;
   std::unordered_map<std::string_view, AttributeRef> attribute_aliases_;
   std::unordered_map<std::string_view, TypeRef> type_aliases_;
+  // Arrays whose bytes stand behind the module, by key and type; and those bytes, as digits.
+  struct Resource {
+    Attribute* array = nullptr;
+    int64_t count = 0;
+    std::string key;
+    std::size_t begin = 0;
+  };
+  std::vector<Resource> resources_;
+  std::unordered_map<std::string, AttributeRef> resources_by_use_;
+  std::unordered_map<std::string, MlirLexer::Token> resource_digits_;
   // Names that locations are, by alias; and the arguments whose names stand under an alias.
   std::unordered_map<std::string_view, std::string> location_aliases_;
   std::vector<std::pair<ValueId, std::string_view>> aliased_arguments_;

@@ -160,8 +160,7 @@ Result<> TextParser::ParseReduce(Op& op, std::span<const ResultName> results, st
   std::string applied;
   if (lex_.AcceptWord("applies")) {
     if (lex_.token().kind != MlirTok::kWord) return lex_.Unexpected("an operation");
-    applied = lex_.Next().text;
-    if (applied.starts_with("stablehlo.")) applied.erase(0, 10);
+    applied = PlainName(lex_.Next().text);
   }
   KRAFLA_TRY(lex_.ExpectWord("across"));
   KRAFLA_TRY(lex_.ExpectWord("dimensions"));
@@ -244,48 +243,6 @@ Result<> TextParser::ParseWhile(Op& op, std::span<const ResultName> results, std
   return Define(op, results, types, offset);
 }
 
-// What stands in brackets, kept as it is written, after `before`.
-Result<AttributeRef> TextParser::BracketText(std::string_view before) {
-  Attribute out;
-  out.kind = Attribute::Kind::kOther;
-  const std::size_t begin = lex_.token().begin;
-  KRAFLA_TRY(lex_.SkipBrackets());
-  std::string_view text = lex_.text().substr(begin, lex_.token().begin - begin);
-  text = text.substr(0, text.find_last_not_of(" \t\r\n") + 1);  // up to the closing bracket
-  out.text = Format("{}{}", before, text);
-  return Keep(std::move(out));
-}
-
-// (%a) in_shardings=[...] out_shardings=[...] manual_axes={"x"} (%arg: T) {...} : (T) -> T
-Result<> TextParser::ParseManualComputation(Op& op, std::span<const ResultName> results, std::size_t offset) {
-  KRAFLA_TRY(lex_.Expect('('));
-  KRAFLA_TRY(ParseOperands(op));
-  KRAFLA_TRY(lex_.Expect(')'));
-  while (lex_.token().kind == MlirTok::kWord) {
-    std::string key(lex_.Next().text);
-    KRAFLA_TRY(lex_.Expect('='));
-    KRAFLA_ASSIGN(AttributeRef text, BracketText(""));
-    op.attributes.emplace_back(std::move(key), text);
-  }
-  Region region;
-  scopes_.emplace_back();
-  KRAFLA_TRY(ParseArguments(region.arguments, nullptr));
-  KRAFLA_TRY(ParseBody(region));
-  scopes_.pop_back();
-  op.regions.push_back(std::move(region));
-  return DefineBySignature(op, results, offset);
-}
-
-Result<> TextParser::ParseMesh(Op& op) {
-  if (lex_.token().kind != MlirTok::kSymbol) return lex_.Unexpected("the name of the mesh");
-  op.attributes.emplace_back("sym_name", Text(UnescapeMlir(lex_.Next().text)));
-  KRAFLA_TRY(lex_.Expect('='));
-  KRAFLA_ASSIGN(AttributeRef mesh, BracketText("#sdy.mesh"));
-  op.attributes.emplace_back("mesh", mesh);
-  if (lex_.Is('{')) KRAFLA_TRY(lex_.SkipBrackets());
-  return {};
-}
-
 Result<> TextParser::ParseConstant(Op& op, std::span<const ResultName> results, std::size_t offset) {
   const bool arith = op.name == "arith.constant";  // of no array, or as StableHLO's
   if (!arith && lex_.Is('{')) { KRAFLA_ASSIGN(op.discardable, ParseDictionary()); }
@@ -363,9 +320,6 @@ Result<> TextParser::ParseTrailer(Op& op) {
       KRAFLA_ASSIGN(int64_t index, lex_.Int());
       KRAFLA_TRY(lex_.Expect(']'));
       op.attributes.emplace_back("index", Number(index));
-    } else if (lex_.Is('<')) {
-      KRAFLA_ASSIGN(AttributeRef sharding, BracketText("#sdy.sharding"));
-      op.attributes.emplace_back("sharding", sharding);
     } else if (lex_.token().kind == MlirTok::kWord) {
       const std::string_view word = lex_.Next().text;
       if (lex_.Accept('=')) KRAFLA_TRY(ParseKeyword(op, word));
@@ -389,8 +343,9 @@ Result<> TextParser::ParsePretty(Op& op, std::span<const ResultName> results, st
   if (n == "while") return ParseWhile(op, results, offset);
   if (n == "chlo.scan") return ParseScan(op, results, offset);
   if (n.starts_with("check.") || n.starts_with("interpreter.")) return ParseCheck(op, results, offset);
-  if (n == "sdy.manual_computation") return ParseManualComputation(op, results, offset);
+  if (n == "sdy.constant") return ParseConstant(op, results, offset);
   if (n == "sdy.mesh") return ParseMesh(op);
+  if (n.starts_with("sdy.") && n != "sdy.return") return ParseShardy(op, results, offset);
   if (n == "constant" && lex_.Is('(')) return ParseGeneric(op, results, offset);
   if (n == "arith.constant" || n == "constant" || n == "chlo.constant") return ParseConstant(op, results, offset);
   KRAFLA_TRY(ParseLead(op));

@@ -11,6 +11,16 @@ namespace {
 
 constexpr std::size_t kMaxTypeName = 120;  // in messages
 
+// i128, si3, ui24
+bool IsIntegerWord(std::string_view word) {
+  for (std::string_view kind : {"si", "ui", "i"}) {
+    if (!word.starts_with(kind)) continue;
+    const std::string_view digits = word.substr(kind.size());
+    return !digits.empty() && digits.size() < 9 && digits.find_first_not_of("0123456789") == std::string_view::npos;
+  }
+  return false;
+}
+
 }  // namespace
 
 TypeRef TextParser::Keep(Type type) {
@@ -27,7 +37,8 @@ Result<Type> TextParser::ElementOf(std::string_view word) const {
       return out;
     }
   if (word == "none") return out;
-  if (word == "tf32" || word == "f6E2M3FN" || word == "f6E3M2FN" || word == "f80" || word == "f128") {
+  const bool integer = IsIntegerWord(word);
+  if (integer || word == "tf32" || word == "f6E2M3FN" || word == "f6E3M2FN" || word == "f80" || word == "f128") {
     out.kind = Type::Kind::kOther;
     out.text = word;
     return out;
@@ -89,7 +100,7 @@ Result<TextParser::Signature> TextParser::ParseSignature() {
 }
 
 // "tensor<2x?x3xf32, #encoding>" after its first word.
-Result<TypeRef> TextParser::ParseTensor(bool buffer) {
+Result<TypeRef> TextParser::ParseTensor() {
   KRAFLA_TRY(lex_.Expect('<'));
   Type out;
   out.kind = Type::Kind::kTensor;
@@ -140,10 +151,6 @@ Result<TypeRef> TextParser::ParseTensor(bool buffer) {
       return lex_.Error(Format("{} bounds are given for {} dimensions.", out.bounds.size(), out.dims.size()));
   }
   KRAFLA_TRY(lex_.Expect('>'));
-  if (buffer) {
-    out.kind = Type::Kind::kOther;
-    out.text = "a buffer";
-  }
   return Keep(std::move(out));
 }
 
@@ -179,9 +186,17 @@ Result<TypeRef> TextParser::ParseType() {
   }
   if (lex_.token().kind != MlirTok::kWord) return lex_.Unexpected("a type");
   const std::string_view word = lex_.token().text;
-  if (word == "tensor" || word == "memref") {
+  if (word == "tensor") {
     lex_.Next();
-    return ParseTensor(word == "memref");
+    return ParseTensor();
+  }
+  if (word == "memref" || word == "vector") {
+    Type out;
+    out.kind = Type::Kind::kOther;
+    out.text = word == "memref" ? "a buffer" : "a vector";
+    lex_.Next();
+    KRAFLA_TRY(lex_.SkipBrackets());
+    return Keep(std::move(out));
   }
   if (word == "complex") {
     lex_.Next();
@@ -192,7 +207,9 @@ Result<TypeRef> TextParser::ParseType() {
     out.kind = Type::Kind::kElement;
     if (part->element == ElementType::kF32) out.element = ElementType::kC64;
     else if (part->element == ElementType::kF64) out.element = ElementType::kC128;
-    else return lex_.Error("The parts of a complex number must be f32 or f64.");
+    else if (part->kind != Type::Kind::kElement && part->kind != Type::Kind::kOther)
+      return lex_.Error("The parts of a complex number must be numbers.");
+    else out.kind = Type::Kind::kOther, out.text = "complex of other parts than f32 and f64";
     return Keep(std::move(out));
   }
   if (word == "tuple") {

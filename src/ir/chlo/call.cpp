@@ -53,6 +53,7 @@ Expr ShortFormula(std::string_view n, Expr x) {
   const bool complex = IsComplex(x.value->shape().element_type());
   if (n == "square") return Square(x, complex);
   if (n == "atan") return complex ? ComplexAtan(x) : Apply(Opcode::kAtan2, x, x.Like(1));
+  if (n == "_asin_acos_kernel" && complex) return AsinAcosKernel(x);
   if (n == "conj") return complex ? Complex(RealOf(x), -ImagOf(x)) : x;
   if (n == "is_inf") return Equal(Abs(x), infinity);
   if (n == "is_pos_inf") return Equal(x, infinity);

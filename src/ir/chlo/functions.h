@@ -31,6 +31,7 @@ Expr Lgamma(Expr x);
 Expr Digamma(Expr x);
 Expr Zeta(Expr x, Expr q);  // Hurwitz
 Expr Polygamma(Expr n, Expr x);
+Expr AsinAcosKernel(Expr z);  // of complex numbers
 // The number next to x towards y, from its bits; of floats of 16 bits and more.
 Expr NextAfter(Expr x, Expr y);
 // The high half of a product of integers of 4 bits and more.
