@@ -129,7 +129,7 @@ inner { x = f32[2] parameter(0)  ROOT y = f32[2] negate(x) }
 ENTRY main {
   x = f32[2] parameter(0)
   ROOT c = f32[2] call(x), to_apply=inner, is_composite=true,
-    frontend_attributes={composite.attributes={a = 1 : i64, b = "x"},composite.name="my.op",composite.version="3"}
+    frontend_attributes={composite.attributes={a = 1 : i64, b = "x", c = 1.5 : bf16, d = -0.25 : f8E4M3FN},composite.name="my.op",composite.version="3"}
 }
 )");
   for (const auto& again : Again(*module)) {

@@ -4,6 +4,7 @@
 #include "base/checked_math.h"
 #include "hlo_io/hlo_text/lexer.h"
 #include "hlo_io/stablehlo/converter.h"
+#include "hlo_io/stablehlo_text/element_words.h"
 
 namespace krafla::stablehlo {
 namespace {
@@ -113,13 +114,9 @@ Result<Literal> LiteralOf(const Attribute& a, const Shape& shape) {
 std::string PrintAttribute(const Attribute& a) {
   auto typed = [&](std::string text) {
     if (a.type == nullptr || a.type->element == ElementType::kInvalid) return text;
-    std::string_view name = ElementTypeName(a.type->element);
-    const bool pred = a.type->element == ElementType::kPred;
-    return text + " : " +
-           (pred                          ? "i1"
-            : IsSigned(a.type->element)   ? "i" + std::string(name.substr(1))
-            : IsUnsigned(a.type->element) ? "ui" + std::string(name.substr(1))
-                                          : std::string(name));
+    for (const auto& [word, element] : kElementWords)
+      if (element == a.type->element) return Format("{} : {}", text, word);
+    return text;
   };
   switch (a.kind) {
     case Kind::kUnit: return "unit";

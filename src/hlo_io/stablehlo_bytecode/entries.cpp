@@ -3,6 +3,7 @@
 #include "hlo_io/stablehlo_bytecode/entries.h"
 
 #include "base/checked_math.h"
+#include "hlo_io/element_codec.h"
 #include "hlo_io/stablehlo/words.h"
 
 namespace krafla::stablehlo {
@@ -29,6 +30,15 @@ int64_t SignExtended(uint64_t value, int width) {
   const uint64_t sign = uint64_t{1} << (width - 1);
   value &= (sign << 1) - 1;
   return static_cast<int64_t>((value ^ sign) - sign);
+}
+
+// A number of a type that nothing here computes with, which ends no reading: its bytes are passed over.
+Attribute PassedOver(ByteStream& s, const Type& type) {
+  while (!s.AtEnd() && !s.failed()) s.Byte();
+  Attribute out;
+  out.kind = Kind::kOther;
+  out.text = "a value of type " + type.text;
+  return out;
 }
 
 int WidthOf(const Type& type) {
@@ -117,12 +127,10 @@ Result<Attribute> Entries::DecodeFloat(ByteStream& s) {
   Attribute out;
   out.kind = Kind::kFloat;
   KRAFLA_ASSIGN(out.type, NextType(s));
+  if (out.type->kind == Type::Kind::kOther) return PassedOver(s, *out.type);
   const ElementType type = out.type->element;
   if (!IsFloat(type)) return InvalidArgument("A floating-point attribute has another type.");
-  const uint64_t bits = ReadApInt(s, BitWidth(type));
-  if (type == ElementType::kF64) out.number = std::bit_cast<double>(bits);
-  else if (type == ElementType::kF32) out.number = std::bit_cast<float>(static_cast<uint32_t>(bits));
-  else return Unimplemented("A floating-point attribute of type {} cannot be read.", ElementTypeName(type));
+  out.number = DecodeReal(type, ReadApInt(s, BitWidth(type)));
   return out;
 }
 
@@ -336,6 +344,7 @@ Result<Attribute> Entries::DecodeBuiltin(ByteStream& s) {
     case 8: {
       out.kind = Kind::kInteger;
       KRAFLA_ASSIGN(out.type, NextType(s));
+      if (out.type->kind == Type::Kind::kOther) return PassedOver(s, *out.type);
       if (out.type->kind != Type::Kind::kElement || IsFloat(out.type->element) || IsComplex(out.type->element))
         return InvalidArgument("An integer attribute has a type that is no integer.");
       const int width = WidthOf(*out.type);

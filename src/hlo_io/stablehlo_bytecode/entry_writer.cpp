@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 
+#include "hlo_io/element_codec.h"
 #include "hlo_io/stablehlo/words.h"
 
 namespace krafla::stablehlo {
@@ -165,11 +166,7 @@ Result<> EntryWriter::PutNumber(ByteSink& sink, const stablehlo::Attribute& a) {
   const bool real = a.kind == Kind::kFloat;
   const ElementType type = a.type != nullptr ? a.type->element : real ? ElementType::kF64 : ElementType::kS64;
   KRAFLA_ASSIGN(const uint64_t number, ElementNumber(type));
-  auto bits = static_cast<uint64_t>(a.integer);
-  if (real && type == ElementType::kF64) bits = std::bit_cast<uint64_t>(a.number);
-  else if (real && type == ElementType::kF32) bits = std::bit_cast<uint32_t>(static_cast<float>(a.number));
-  else if (real)
-    return Unimplemented("A floating-point attribute of type {} cannot be written.", ElementTypeName(type));
+  const uint64_t bits = real ? EncodeReal(type, a.number) : static_cast<uint64_t>(a.integer);
   sink.Varint(real ? kFloatCode : kIntegerCode);
   sink.Varint(number);
   PutApInt(sink, bits, BitsOf(type));
