@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/opcode.h"
 #include "plan/slice_extent.h"
 #include "spirv_codegen/kernels/linalg.h"
 #include "spirv_codegen/kernels/nest_scatter.h"
@@ -156,8 +157,20 @@ Result<NestCost> NestSurvey::LookAt(const plan::StepList& list) {
     }
     // Steps count too, because what is called is written out, and looked at, wherever it is called.
     if (++code_nodes_ > tuning_.most_nodes) return Unimplemented("The loop has more operations than one kernel takes.");
+    if (least_words_ > tuning_.most_words)
+      return Unimplemented("The loop has more than {} words of code; drivers take long to compile more.",
+                           tuning_.most_words);
   }
   return cost;
+}
+
+void NestSurvey::CountCode(const plan::ElementProgram& program, int64_t more) {
+  code_nodes_ += std::ssize(program.nodes) + more;
+  // What is sure to be too long is not made at all: loops around it are looked at, too.
+  constexpr int64_t kLeastOfFormula = 60, kLeastOfNode = 3;
+  for (const plan::Node& n : program.nodes)
+    least_words_ += n.op == plan::NodeOp::kHlo && GetOpInfo(n.opcode).lowering == Lowering::kFormula ? kLeastOfFormula
+                                                                                                     : kLeastOfNode;
 }
 
 Result<NestCost> NestSurvey::LookAtLaunch(const plan::LaunchStep& launch) {
@@ -181,7 +194,7 @@ Result<NestCost> NestSurvey::LookAtPart(const plan::KernelPlan& kernel, const pl
     by_all = count == 1;
     points = static_cast<double>(count), operations = OperationsOf(loop->program);
     widest_ = std::max(widest_, count);
-    code_nodes_ += std::ssize(loop->program.nodes);
+    CountCode(loop->program, 0);
   } else if (const auto* reduce = std::get_if<plan::ReduceKernel>(&kernel.body)) {
     if (reduce->stages.empty()) return Unimplemented("The reduction has no stages.");
     const int64_t rows = Product(reduce->row_dims), elements = Product(reduce->element_dims);
@@ -189,7 +202,7 @@ Result<NestCost> NestSurvey::LookAtPart(const plan::KernelPlan& kernel, const pl
     for (const plan::ReduceStage& s : reduce->stages) {
       by_all = by_all && (s.scope == plan::ReduceStage::Scope::kRow || s.program.stores.empty());
       operations += OperationsOf(s.program) + 8;
-      code_nodes_ += std::ssize(s.program.nodes) + 20;
+      CountCode(s.program, 20);
     }
     points = static_cast<double>(rows) * static_cast<double>(elements);
     // Where rows lie side by side each invocation takes one.
@@ -204,14 +217,14 @@ Result<NestCost> NestSurvey::LookAtPart(const plan::KernelPlan& kernel, const pl
     points = static_cast<double>(sums);
     operations = NestSumsOperations(*dot, NestSumsAtOnce(*dot, device_tuning_.loop, tuning_.least_lanes));
     widest_ = std::max(widest_, sums);
-    code_nodes_ += std::ssize(dot->epilogue.nodes) + 50;
+    CountCode(dot->epilogue, 50);
   } else if (const auto* scatter = std::get_if<plan::ScatterKernel>(&kernel.body)) {
     for (ElementType type : scatter->types) KRAFLA_TRY(CheckType(type, profile_));
     KRAFLA_TRY(CheckType(scatter->indices_type, profile_));
     const NestScatterCost cost = CostOfNestScatter(*scatter, profile_);
     points = static_cast<double>(cost.points), operations = cost.operations;
     widest_ = std::max(widest_, cost.points);
-    code_nodes_ += std::ssize(scatter->combiner.combiner.nodes) + 50;
+    CountCode(scatter->combiner.combiner, 50);
     in_memory = true;
   } else if (const auto* linalg = std::get_if<plan::LinalgKernel>(&kernel.body)) {
     const EmitOptions options;
