@@ -13,17 +13,16 @@
 namespace krafla::spirv {
 
 class JointKernels;
+struct InGroup;  // linalg.h
 
 // The device that code is generated for: its capabilities and limits are in the profile, what is faster on it is in the
 // tuning.
-struct InGroup;
 struct Target {
   const DeviceProfile& profile;
   const Tuning& tuning;
   const EmitOptions& options;
-  JointKernels* joint = nullptr;  // into which the kernels go, in their order; null: each is a module of its own
-  const InGroup* in_group =
-      nullptr;  // dense linear algebra: the kernel of which it becomes a part; null: it is launched
+  JointKernels* joint = nullptr;      // into which the kernels go, in their order; null: each is a module of its own
+  const InGroup* in_group = nullptr;  // of which dense linear algebra becomes a part; null: it is launched
 };
 
 // What a kernel is written to: a module with its builder and the buffers.

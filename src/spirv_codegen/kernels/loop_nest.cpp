@@ -38,14 +38,15 @@ class LoopNest {
         survey_(plan, profile, tuning) {}
 
   Result<EmittedLoop> Emit(const plan::WhileStep& loop) {
-    KRAFLA_ASSIGN(const NestCost turn, survey_.LookAtTurn(loop));
-    if (survey_.longest_step_ns() > tuning_.most_step_ns && turn.ns > turn.launched_ns)
-      return Unimplemented("A step of the loop has too much to do for one workgroup.");
-    const double turn_ns = turn.ns;
+    // Loops in loops are tried at each level, so that what refuses most of them comes first.
     plan::LoopBlocks cut;
     if (survey_.HasUncounted(loop)) {
       KRAFLA_ASSIGN(cut, plan::BlocksOf(plan_, survey_.uncounted(), loop, kMostBlocks));
     }
+    KRAFLA_ASSIGN(const NestCost turn, survey_.LookAtTurn(loop));
+    if (survey_.longest_step_ns() > tuning_.most_step_ns && turn.ns > turn.launched_ns)
+      return Unimplemented("A step of the loop has too much to do for one workgroup.");
+    const double turn_ns = turn.ns;
     survey_.ChooseCopies(!cut.blocks.empty());
     const uint32_t subgroup = FixedSubgroupSize(profile_);
     if (survey_.widest() > 1) {
@@ -76,6 +77,7 @@ class LoopNest {
     else EmitUncounted(loop, most);
     if (local_ > 1) b.If(b.Compare(Cmp::kEq, b.LocalIndex(), b.U32(0)), [&] { w.buffers.StoreCopies(); });
     else w.buffers.StoreCopies();
+    if (IsTooLong()) return TooLong(w.m.BodySize(), device_tuning_);
     if (shared_bytes_ > profile_.limits.max_shared_memory_bytes)
       return Unimplemented("The loop's reductions need {} bytes of shared memory.", shared_bytes_);
     EmittedLoop out;
@@ -136,7 +138,10 @@ class LoopNest {
   void EmitSteps(const plan::StepList& list) {
     for (const plan::Step& step : list.steps) EmitStep(step);
   }
+  // Of more words than a kernel may have nothing is used.
+  bool IsTooLong() const { return std::cmp_greater(b_->m.BodySize(), tuning_.most_words); }
   void EmitStep(const plan::Step& step) {
+    if (IsTooLong()) return;
     if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
       EmitLaunch(*launch);
     } else if (const auto* copy = std::get_if<plan::CopyStep>(&step)) {
@@ -202,8 +207,7 @@ class LoopNest {
               n = loop.last + 1;
             } else {
               const Value next = w_->buffers.Load(NextBlock(), 4, b.U32(0), 1);
-              b.If(b.Compare(Cmp::kEq, next, Number(n)),
-                   [&] { GoTo(EmitBlock(cut.blocks[static_cast<std::size_t>(n)])); });
+              b.If(b.Compare(Cmp::kEq, next, Number(n)), [&] { EmitBlock(cut.blocks[static_cast<std::size_t>(n)]); });
               ++n;
             }
           }
@@ -215,27 +219,21 @@ class LoopNest {
   Value Number(int block) { return b_->U32(static_cast<uint32_t>(block)); }
   void GoTo(Value block) { w_->buffers.Store(NextBlock(), 4, b_->U32(0), block); }
 
-  // The number of the block that comes next.
-  Value EmitBlock(const plan::LoopBlock& block) {
+  void EmitBlock(const plan::LoopBlock& block) {
     Builder& b = *b_;
     for (const plan::Step* step : block.steps) EmitStep(*step);
-    Value next;
     if (const auto* jump = std::get_if<plan::LoopBlock::Jump>(&block.end)) {
-      next = Number(jump->next);
+      GoTo(Number(jump->next));
     } else if (const auto* test = std::get_if<plan::LoopBlock::Test>(&block.end)) {
-      next = b.Select(b.Compare(Cmp::kNe, LoadWord(test->predicate, 1), b.U32(0)), Number(test->next_if_true),
-                      Number(test->next_if_false));
+      GoTo(b.Select(b.Compare(Cmp::kNe, LoadWord(test->predicate, 1), b.U32(0)), Number(test->next_if_true),
+                    Number(test->next_if_false)));
     } else {
       const auto& choice = std::get<plan::LoopBlock::Choice>(block.end);
       const bool is_pred = choice.conditional->index_is_pred;
-      const Value index = LoadWord(choice.conditional->index, is_pred ? 1 : 4);
-      next = Number(choice.next.back());
-      for (int n = static_cast<int>(choice.next.size()) - 1; n-- > 0;)
-        next = b.Select(is_pred ? b.Compare(Cmp::kNe, index, b.U32(0)) : b.Compare(Cmp::kEq, index, Number(n)),
-                        Number(choice.next[static_cast<std::size_t>(n)]), next);
+      EmitBranches(b, LoadWord(choice.conditional->index, is_pred ? 1 : 4), is_pred, choice.next.size(),
+                   [&](std::size_t n) { GoTo(Number(choice.next[n])); });
     }
     Barrier();
-    return next;
   }
 
   void EmitCopy(const plan::CopyStep& copy) {

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 
-#include "ir/opcode.h"
 #include "plan/slice_extent.h"
 #include "spirv_codegen/kernels/linalg.h"
 #include "spirv_codegen/kernels/nest_scatter.h"
@@ -16,11 +15,12 @@ namespace krafla::spirv {
 
 using plan::Slice;
 
-// The bytes of the elements that a copy moves: all of it as one element where that is possible.
 int BytesOfCopied(int64_t size) {
   if (size == 1 || size == 2 || size == 8) return static_cast<int>(size);
   return size % 4 == 0 ? 4 : 1;
 }
+namespace {
+
 ElementType CopiedType(int bytes) {
   switch (bytes) {
     case 8: return ElementType::kU64;
@@ -29,8 +29,6 @@ ElementType CopiedType(int bytes) {
     default: return ElementType::kU8;
   }
 }
-
-namespace {
 
 // What one of several kernels that are a launch reads and writes of the bindings that all of them have.
 plan::KernelPlan WithOwnBindings(plan::KernelPlan part) {
@@ -50,7 +48,6 @@ plan::KernelPlan WithOwnBindings(plan::KernelPlan part) {
 
 }  // namespace
 
-// Calls visit(kernel) for each of the kernels that a launch is, one after the other.
 Result<> ForEachPart(const plan::KernelPlan& kernel, const std::function<Result<>(const plan::KernelPlan&)>& visit) {
   const auto* horizontal = std::get_if<plan::HorizontalKernel>(&kernel.body);
   if (horizontal == nullptr) return visit(kernel);
@@ -62,7 +59,6 @@ Result<> ForEachPart(const plan::KernelPlan& kernel, const std::function<Result<
 int NestSurvey::BufferOf(const Slice& slice) const {
   return static_cast<int>(std::ranges::find(slices_, slice) - slices_.begin());
 }
-// `by_all`: where it is stored to, it has one element and every invocation may compute and store that for itself.
 void NestSurvey::Look(const Slice& slice, ElementType storage, int64_t count, bool written, bool by_all) {
   const auto at = static_cast<std::size_t>(BufferOf(slice));
   if (at == slices_.size()) {
@@ -77,7 +73,6 @@ void NestSurvey::Look(const Slice& slice, ElementType storage, int64_t count, bo
   if (StorageBytes(binding.storage) != StorageBytes(storage))
     binding = {ElementType::kU8, slice.size, true, binding.written};
 }
-// Where a launch may end within a turn, what has ended its life must not be put back over what lives.
 void NestSurvey::ChooseCopies(bool resumes) {
   const auto share = [&](const Slice& a, const Slice& b) {
     return resumes ? ExtentOf(plan_, a).Overlaps(ExtentOf(plan_, b)) : plan::ShareBytes(plan_, a, b);
@@ -91,7 +86,6 @@ bool NestSurvey::HasUncounted(const plan::WhileStep& loop) {
   return uncounted_.In(*loop.condition) || uncounted_.In(*loop.body);
 }
 
-// Looks at the steps of one turn, in which loops of unknown counts turn once.
 Result<NestCost> NestSurvey::LookAtTurn(const plan::WhileStep& loop) {
   NestCost cost{20, 0};
   if (!loop.trip_count || HasUncounted(loop)) {
@@ -104,7 +98,6 @@ Result<NestCost> NestSurvey::LookAtTurn(const plan::WhileStep& loop) {
   return cost;
 }
 
-// Of `points` points of so many operations each, which one workgroup shares.
 NestCost NestSurvey::CostOf(double points, double operations) {
   const double rounds = std::ceil(points / static_cast<double>(tuning_.points_at_once));
   const double ns = tuning_.step_ns + tuning_.point_ns * rounds + tuning_.operation_ns * rounds * operations;
@@ -157,20 +150,8 @@ Result<NestCost> NestSurvey::LookAt(const plan::StepList& list) {
     }
     // Steps count too, because what is called is written out, and looked at, wherever it is called.
     if (++code_nodes_ > tuning_.most_nodes) return Unimplemented("The loop has more operations than one kernel takes.");
-    if (least_words_ > tuning_.most_words)
-      return Unimplemented("The loop has more than {} words of code; drivers take long to compile more.",
-                           tuning_.most_words);
   }
   return cost;
-}
-
-void NestSurvey::CountCode(const plan::ElementProgram& program, int64_t more) {
-  code_nodes_ += std::ssize(program.nodes) + more;
-  // What is sure to be too long is not made at all: loops around it are looked at, too.
-  constexpr int64_t kLeastOfFormula = 60, kLeastOfNode = 3;
-  for (const plan::Node& n : program.nodes)
-    least_words_ += n.op == plan::NodeOp::kHlo && GetOpInfo(n.opcode).lowering == Lowering::kFormula ? kLeastOfFormula
-                                                                                                     : kLeastOfNode;
 }
 
 Result<NestCost> NestSurvey::LookAtLaunch(const plan::LaunchStep& launch) {
@@ -194,7 +175,7 @@ Result<NestCost> NestSurvey::LookAtPart(const plan::KernelPlan& kernel, const pl
     by_all = count == 1;
     points = static_cast<double>(count), operations = OperationsOf(loop->program);
     widest_ = std::max(widest_, count);
-    CountCode(loop->program, 0);
+    code_nodes_ += std::ssize(loop->program.nodes);
   } else if (const auto* reduce = std::get_if<plan::ReduceKernel>(&kernel.body)) {
     if (reduce->stages.empty()) return Unimplemented("The reduction has no stages.");
     const int64_t rows = Product(reduce->row_dims), elements = Product(reduce->element_dims);
@@ -202,7 +183,7 @@ Result<NestCost> NestSurvey::LookAtPart(const plan::KernelPlan& kernel, const pl
     for (const plan::ReduceStage& s : reduce->stages) {
       by_all = by_all && (s.scope == plan::ReduceStage::Scope::kRow || s.program.stores.empty());
       operations += OperationsOf(s.program) + 8;
-      CountCode(s.program, 20);
+      code_nodes_ += std::ssize(s.program.nodes) + 20;
     }
     points = static_cast<double>(rows) * static_cast<double>(elements);
     // Where rows lie side by side each invocation takes one.
@@ -217,14 +198,14 @@ Result<NestCost> NestSurvey::LookAtPart(const plan::KernelPlan& kernel, const pl
     points = static_cast<double>(sums);
     operations = NestSumsOperations(*dot, NestSumsAtOnce(*dot, device_tuning_.loop, tuning_.least_lanes));
     widest_ = std::max(widest_, sums);
-    CountCode(dot->epilogue, 50);
+    code_nodes_ += std::ssize(dot->epilogue.nodes) + 50;
   } else if (const auto* scatter = std::get_if<plan::ScatterKernel>(&kernel.body)) {
     for (ElementType type : scatter->types) KRAFLA_TRY(CheckType(type, profile_));
     KRAFLA_TRY(CheckType(scatter->indices_type, profile_));
     const NestScatterCost cost = CostOfNestScatter(*scatter, profile_);
     points = static_cast<double>(cost.points), operations = cost.operations;
     widest_ = std::max(widest_, cost.points);
-    CountCode(scatter->combiner.combiner, 50);
+    code_nodes_ += std::ssize(scatter->combiner.combiner.nodes) + 50;
     in_memory = true;
   } else if (const auto* linalg = std::get_if<plan::LinalgKernel>(&kernel.body)) {
     const EmitOptions options;

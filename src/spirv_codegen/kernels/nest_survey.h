@@ -51,8 +51,6 @@ class NestSurvey {
   Result<NestCost> LookAtPart(const plan::KernelPlan& kernel, const plan::LaunchStep& launch);
   // Of `points` points of so many operations each, which one workgroup shares.
   NestCost CostOf(double points, double operations);
-  // Code that is `more` than a program.
-  void CountCode(const plan::ElementProgram& program, int64_t more);
 
   const plan::ProgramPlan& plan_;
   const DeviceProfile& profile_;
@@ -63,7 +61,7 @@ class NestSurvey {
   std::vector<bool> has_copies_;  // for each slice, whether each invocation has a copy of it
   plan::KernelPlan merged_;
   int64_t widest_ = 1;
-  int64_t code_nodes_ = 0, least_words_ = 0;
+  int64_t code_nodes_ = 0;
   double longest_step_ns_ = 0;
 };
 

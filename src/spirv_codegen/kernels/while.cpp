@@ -45,11 +45,15 @@ Result<EmittedLoop> OfFewWords(Result<EmittedLoop> loop, const Tuning& tuning) {
   if (loop)
     for (const EmittedLoop::Launch& launch : loop->launches) words = std::max(words, launch.kernel.words.size());
   if (std::cmp_less_equal(words, tuning.loop_nest.most_words)) return loop;
-  return Unimplemented("The loop has {} words of code; drivers take long to compile more than {}.", words,
-                       tuning.loop_nest.most_words);
+  return TooLong(words, tuning);
 }
 
 }  // namespace
+
+Failure TooLong(std::size_t words, const Tuning& tuning) {
+  return Unimplemented("The loop has {} words of code; drivers take long to compile more than {}.", words,
+                       tuning.loop_nest.most_words);
+}
 
 Result<EmittedLoop> EmitWhile(const plan::ProgramPlan& plan, const plan::WhileStep& loop, const DeviceProfile& profile,
                               const Tuning& tuning) {

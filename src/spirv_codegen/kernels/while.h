@@ -43,6 +43,9 @@ double OperationsOf(const plan::ElementProgram& program);
 void EmitBranches(Builder& b, Value index, bool index_is_pred, std::size_t count,
                   const std::function<void(std::size_t)>& branch, std::size_t first = 0);
 
+// The refusal of a loop whose kernel has so many words of code, or more.
+Failure TooLong(std::size_t words, const Tuning& tuning);
+
 // UNIMPLEMENTED with the reason where the loop has to be driven by the host.
 Result<EmittedLoop> EmitWhile(const plan::ProgramPlan& plan, const plan::WhileStep& loop, const DeviceProfile& profile,
                               const Tuning& tuning);
