@@ -170,7 +170,11 @@ Result<AttributeRef> TextParser::ParseDense() {
   Attribute out;
   out.kind = Kind::kDense;
   KRAFLA_ASSIGN(out.type, ParseType());
-  if (out.type->kind == Type::Kind::kOther) return Keep(Uncomputable(*out.type));
+  if (out.type->kind == Type::Kind::kOther) {
+    out.kind = Kind::kOther;
+    out.text = "a value of type " + out.type->text;
+    return Keep(std::move(out));
+  }
   if (out.type->kind != Type::Kind::kTensor)
     return lex_.ErrorAt(begin, "A dense value has a type that is not a tensor of numbers.");
   KRAFLA_ASSIGN(const int64_t count, CountOf(*out.type, begin));
