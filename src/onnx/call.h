@@ -179,6 +179,8 @@ XlaComputation Multiplier(ElementType type);
 XlaComputation Larger(ElementType type);
 XlaComputation Smaller(ElementType type);
 XlaComputation Combiner(const std::string& reduction, ElementType type);  // of ScatterND's attribute (ops_index.cpp)
+// into[m] with values[n] at the places at[n]; what is out of range goes nowhere. `unique`: no place comes twice.
+XlaOp PutAt(XlaOp into, XlaOp at, XlaOp values, bool unique);
 // The parts of a state after the last turn of a loop. Both functions are called once, with the parts as ops of a
 // builder of their own: `goes_on` gives whether there is a turn, `turn` what the parts become.
 Outputs LoopOver(const Outputs& init, const std::function<XlaOp(const Outputs&)>& goes_on,

@@ -253,15 +253,8 @@ Outputs OnMaxUnpool(Call& c) {
   if (out.size() != dims.size()) Reject("The shape of the result has {} dimensions.", out.size());
   // Places count in the array that the pool read. Where another shape is asked for, it lies in its corner.
   const int64_t count = Volume(natural), n = Volume(dims);
-  ScatterDimensionNumbers numbers;
-  numbers.inserted_window_dims = {0};
-  numbers.scatter_dims_to_operand_dims = {0};
-  numbers.index_vector_dim = 1;
-  XlaBuilder replace("replace");
-  Parameter(&replace, 0, Shape::MakeScalar(TypeOf(x)), "old");
-  const XlaOp root = Parameter(&replace, 1, Shape::MakeScalar(TypeOf(x)), "new");
-  const XlaOp flat = Scatter(Filled(c.b, TypeOf(x), Ints{count}, 0), Reshape(c.In(1), {n}), Reshape(x, {n}),
-                             Need(replace.Build(root)), numbers);
+  const XlaOp flat = PutAt(Filled(c.b, TypeOf(x), Ints{count}, 0), Reshape(c.In(1), {n}), Reshape(x, {n}),
+                           /*unique=*/false);
   const XlaOp placed = Reshape(SliceInDim(flat, 0, count, 1, 0), natural);
   std::vector<std::pair<int64_t, int64_t>> more;
   for (std::size_t i = 0; i < out.size(); ++i) more.emplace_back(0, out[i] - natural[i]);

@@ -30,13 +30,7 @@ Places PlacesOf(XlaOp flags) {
   const int64_t room = std::max<int64_t>(n[0], 2);
   // No two have the same place, also of those that go nowhere.
   const XlaOp to = Select(flags, Sub(sums, Like(sums, 1)), Add(index, Like(index, static_cast<double>(room))));
-  ScatterDimensionNumbers numbers;
-  numbers.inserted_window_dims = {0};
-  numbers.scatter_dims_to_operand_dims = {0};
-  numbers.index_vector_dim = 1;
-  return {Scatter(Filled(b, S32, Ints{room}, 0), to, index, Combiner("none", S32), numbers,
-                  /*indices_are_sorted=*/false, /*unique_indices=*/true),
-          count};
+  return {PutAt(Filled(b, S32, Ints{room}, 0), to, index, /*unique=*/true), count};
 }
 
 // Pred, of the same size: what is not 0, and lies within the run-time sizes.

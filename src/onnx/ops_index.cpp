@@ -106,6 +106,13 @@ XlaComputation Combiner(const std::string& reduction, ElementType type) {
   if (reduction != "none") Refuse("The reduction '{}' is unknown.", reduction);
   return Need(b.Build(y));
 }
+XlaOp PutAt(XlaOp into, XlaOp at, XlaOp values, bool unique) {
+  ScatterDimensionNumbers numbers;
+  numbers.inserted_window_dims = {0};
+  numbers.scatter_dims_to_operand_dims = {0};
+  numbers.index_vector_dim = 1;
+  return Scatter(into, at, values, Combiner("none", TypeOf(into)), numbers, /*indices_are_sorted=*/false, unique);
+}
 Outputs OnScatterElements(Call& c) {
   const XlaOp x = c.In(0), updates = c.In(2);
   XlaOp indices = c.In(1);
