@@ -312,6 +312,13 @@ static void test_submissions(krafla_session* session) {
   krafla_submission_cancel(submission);
   krafla_submission_free(submission);
   OK(krafla_session_submit(session, in, 2, out, 2, NULL, done, &called[1], NULL));
+  /* Nobody can wait for that one, but submissions run in their order: the next one's end is its end too. */
+  submission = NULL;
+  OK(krafla_session_submit(session, in, 2, out, 2, NULL, NULL, NULL, &submission));
+  OK(krafla_submission_wait(submission, -1));
+  CHECK(called[1] == 2);
+  krafla_submission_free(submission);
+  submission = NULL;
   REFUSED(krafla_session_submit(NULL, in, 2, out, 2, NULL, done, NULL, &submission));
   REFUSED(krafla_session_submit(session, NULL, 2, out, 2, NULL, done, NULL, &submission));
   REFUSED(krafla_session_submit(session, in, 2, NULL, 2, NULL, done, NULL, &submission));
