@@ -166,6 +166,19 @@ std::string ResourceProgram(std::string_view digits, std::string_view type = "te
              digits));
 }
 
+// MLIR's own answers for the same texts; twelve bits in two bytes are what older printers wrote.
+TEST(FrontEndForms, BooleansInStringsOfBytes) {
+  const auto read = [](int count, std::string_view digits) {
+    const std::string type = Format("tensor<{}xi1>", count);
+    return FormBytes(FormProgram(type, Format("%r = stablehlo.constant dense<\"0x{}\"> : {}", digits, type)));
+  };
+  EXPECT_EQ(read(4, "0A"), BytesOf<uint8_t>({1, 1, 1, 1}));
+  EXPECT_EQ(read(8, "00"), std::string(8, '\0'));
+  EXPECT_EQ(read(1, "02"), BytesOf<uint8_t>({1}));
+  EXPECT_EQ(read(4, "02000001"), BytesOf<uint8_t>({1, 0, 0, 1}));
+  EXPECT_EQ(read(12, "0A0B"), BytesOf<uint8_t>({0, 1, 0, 1, 0, 0, 0, 0, 1, 1, 0, 1}));
+}
+
 TEST(FrontEndForms, ResourcesBehindTheModule) {
   EXPECT_EQ(FormBytes(ResourceProgram("0x040000000000803F000000400000404000008040")), BytesOf<float>({1, 2, 3, 4}));
   EXPECT_EQ(FormBytes(ResourceProgram("0x010000000100FF", "tensor<3xi1>")), BytesOf<uint8_t>({1, 0, 1}));

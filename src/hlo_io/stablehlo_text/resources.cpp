@@ -66,17 +66,19 @@ Result<std::string> TextParser::HexBytes(std::string_view text, std::size_t begi
   return out;
 }
 
-// The bytes of so many elements, as they are kept: booleans come a bit each or a byte each.
+// The bytes of so many elements, as they are kept. Booleans come a byte each, by older MLIR a bit each, but never those
+// that one byte holds: MLIR writes few elements as words, and reads one byte as all of them.
 Result<> TextParser::CheckBytes(Attribute& dense, int64_t count, bool may_be_one, std::size_t begin) const {
   const ElementType type = dense.type->element;
   const int width = type == ElementType::kInvalid ? 8 : StorageBytes(type);
   const auto size = std::ssize(dense.bytes);
   const auto all = CheckedMul(count, int64_t{width});
-  if (type == ElementType::kPred && size == count / 8 + (count % 8 != 0 ? 1 : 0) && size != count) {
+  const bool is_one = may_be_one && size == width && count != 1;
+  if (type == ElementType::kPred && !is_one && size == count / 8 + (count % 8 != 0 ? 1 : 0) && size != count) {
     dense.bytes = UnpackedBits(dense.bytes, count);
     return {};
   }
-  if (may_be_one && size == width && count != 1) dense.splat = true;
+  if (is_one) dense.splat = true;
   else if (!all || size != *all)
     return lex_.ErrorAt(begin, Format("{} elements of {} bytes are given as {} bytes.", count, width, size));
   if (type == ElementType::kPred || (type != ElementType::kInvalid && BitWidth(type) < 8))
