@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import itertools
+from collections.abc import Iterator
 
 # Where a template has the date of the day: the one that Llama 3's has without a clock. Its texts stand in model.json.
 DAY = datetime.datetime(2024, 7, 26)
+THOUGHTS = ["</think>", "</seed:think>", "[/THINK]", "</thought>"]
 MARKS = ["\x01a\x02", "\x01b\x02", "\x01c\x02", "\x01d\x02"]
 TALKS = [[("user", "Is it?\n"), ("assistant", "It is."), ("user", "So?")], [("user", "1 < 2")],
          [("user", "1"), ("assistant", "2"), ("user", "3"), ("assistant", "4"), ("user", "5")]]
@@ -39,9 +42,20 @@ def _renderer(template: str, tokens: dict[str, str]):
 
 def written(parts: dict, messages: list[tuple[str, str]], asks: bool) -> str:
     """Messages, each (role, content), as text."""
-    out = parts["begin"] if messages and messages[0][0] == "system" or "system" not in parts else parts["begin_alone"]
-    for role, content in messages:
+    has_system = bool(messages) and messages[0][0] == "system"
+    out = parts["begin"] if has_system or "system" not in parts else parts["begin_alone"]
+    inside = parts.get("system_in") if has_system else None
+    questions = [i for i, (role, _) in enumerate(messages) if role == "user"]
+    holder = questions[0 if inside == "first" else -1] if inside and questions else None
+    for i, (role, content) in enumerate(messages):
+        if role == "system" and inside:
+            continue
         before, after = parts[role]
+        if role == "assistant" and "thought" in parts:
+            end, dropped = parts["thought"]
+            content = content.rpartition(end)[2].lstrip(dropped) if end in content else content
+        if i == holder:
+            before += parts["system"][0] + messages[0][1] + parts["system"][1]
         out += before + content + after
     return out + (parts["ask"] if asks else "")
 
@@ -80,27 +94,62 @@ def _turns(render) -> dict:
             "assistant": [middle.removeprefix(plain), again.removesuffix(user)], "ask": asked.removeprefix(plain)}
 
 
-def _system(render, parts: dict, tokens: dict[str, str]) -> dict:
-    """What is other in conversations that begin with the system's message; {} where the template has none, or writes it
-    into the first question."""
+def _systems(render, parts: dict, tokens: dict[str, str]) -> Iterator[dict]:
+    """What may be other in conversations that begin with the system's message, the likeliest first. The last is nothing:
+    the template has no such message."""
     try:
         before, after, _ = _cut(render([("system", MARKS[0]), ("user", MARKS[1])], True), 2)
     except Exception:  # templates raise what they like
-        return {}
+        yield {}
+        return
     user = parts["user"][0]
-    if not after.endswith(user):
-        return {}
-    begin = _common([before, parts["begin_alone"] + user]) if before != parts["begin_alone"] + user else ""
-    # As much of the beginning as both have that ends before the system's message does.
-    begin = begin if begin in tokens.values() else next((t for t in tokens.values() if before.startswith(t)), "")
-    return {"begin": begin, "system": [before.removeprefix(begin), after.removesuffix(user)]}
+    if after.endswith(user):
+        begin = _common([before, parts["begin_alone"] + user]) if before != parts["begin_alone"] + user else ""
+        # As much of the beginning as both have that ends before the system's message does.
+        begin = begin if begin in tokens.values() else next((t for t in tokens.values() if before.startswith(t)), "")
+        yield {"begin": begin, "system": [before.removeprefix(begin), after.removesuffix(user)]}
+    begin, found, inner = before.rpartition(user or before)
+    if user and found:  # Llama 2 and Gemma 3 write it into the first question, Mistral Nemo into the last
+        for place in ("first", "last"):
+            yield {"begin": begin, "system": [inner, after], "system_in": place}
+    yield {}
+
+
+def _thoughts(render) -> list[dict]:
+    """Where the template may forget what an answer says before a mark, once it is not the last one any more; the last is
+    nowhere."""
+    for mark in THOUGHTS:
+        talk = [("user", "Is it?"), ("assistant", f"Hm.\n{mark}\n\nIt is."), ("user", "So?")]
+        try:
+            text = render(talk, True)
+        except Exception:
+            continue
+        if mark not in text and "Hm." not in text:
+            return [{"thought": [mark, "\n"]}, {"thought": [mark, ""]}, {}]
+    return [{}]
+
+
+def _is_right(parts: dict, render) -> bool:
+    """Whether conversations are written as the template does it."""
+    talks = [[(role, content.strip()) for role, content in talk] for talk in TALKS]
+    if "thought" in parts:
+        thought = f"Two?\n{parts['thought'][0]}\n\n2"
+        talks.append([("user", "1"), ("assistant", thought), ("user", "3"), ("assistant", "4"), ("user", "5")])
+    if "system" in parts:
+        talks += [[("system", "Be brief."), *talk] for talk in talks]
+    try:
+        return all(written(parts, talk, True) == render(talk, True) for talk in talks)
+    except Exception:
+        return False
 
 
 def parts_of(template: str, tokens: dict[str, str]) -> tuple[dict | None, str]:
-    """({"begin", "begin_alone", "system", "user", "assistant", "ask"}, ""), or (None, why not).
+    """({"begin", "begin_alone", "system", "system_in", "user", "assistant", "thought", "ask"}, ""), or (None, why not).
 
-    Found by rendering messages whose contents are marks; taken only where the parts, put together again, are what the
-    template makes of other conversations.
+    Each role has the texts before and after a message. With "system_in" the system's stand within a question, "first"
+    or "last", before its own words. With "thought", a mark and letters, an answer is written without what goes up to the
+    mark and without those letters after it. Found by rendering messages whose contents are marks; taken
+    only where the parts, put together again, are what the template makes of other conversations.
     """
     try:
         import jinja2  # noqa: F401
@@ -108,13 +157,11 @@ def parts_of(template: str, tokens: dict[str, str]) -> tuple[dict | None, str]:
         return None, "Python's package jinja2 is not installed"
     try:
         render = _renderer(template, tokens)
-        parts = _turns(render)
-        parts |= _system(render, parts, tokens)
-        talks = [[(r, c.strip()) for r, c in talk] for talk in TALKS]
-        if "system" in parts:
-            talks += [[("system", "Be brief."), *talk] for talk in talks]
-        if any(written(parts, talk, True) != render(talk, True) for talk in talks):
-            return None, "its parts, put together, are not what it makes"
-        return parts, ""
+        turns, thoughts = _turns(render), _thoughts(render)
+        for forgets, system in itertools.product(thoughts, _systems(render, turns, tokens)):
+            parts = turns | forgets | system
+            if _is_right(parts, render):
+                return parts, ""
+        return None, "its parts, put together, are not what it makes"
     except Exception as error:  # a template is a program: whatever it may raise
         return None, f"it is not made of texts around messages ({error})"

@@ -187,7 +187,7 @@ MODEL_PROGRAM = {"length": Field(whole(1, (1 << 31) - 1)), "file": Field(FILE), 
 MODEL_TOKENIZER = {"kind": Field(one_of("tokenizers", "sentencepiece")), "file": Field(FILE), "prefix": Field(list_of(TOKEN)),
                    "special": Field(OBJECT)}
 MODEL_CHAT = {"begin": Field(TEXT), "begin_alone": Field(TEXT), "ask": Field(TEXT), "user": Field(PAIR), "assistant": Field(PAIR),
-              "system": Field(PAIR, None)}
+              "system": Field(PAIR, None), "system_in": Field(one_of("first", "last"), None), "thought": Field(PAIR, None)}
 
 
 class Values:

@@ -31,7 +31,8 @@ constexpr int kStopped = 130, kWrongUsage = 2;
 
 struct Options {
   std::string model, device;
-  std::optional<std::string> prompt, chat, tokens, system;
+  std::optional<std::string> prompt, chat, system;
+  std::optional<std::vector<int32_t>> tokens;
   llm::Sampling sampling;
   int threads = 0, max_tokens = 256;
   bool shows_tokens = false;
@@ -47,11 +48,22 @@ Result<T> Number(std::string_view text, const std::string& what) {
   return out;
 }
 
+Result<std::vector<int32_t>> Numbers(std::string_view text, const std::string& what) {
+  std::vector<int32_t> out;
+  for (;;) {
+    const std::size_t comma = text.find(',');
+    KRAFLA_ASSIGN(const auto number, Number<int32_t>(text.substr(0, comma), what));
+    out.push_back(number);
+    if (comma == std::string_view::npos) return out;
+    text.remove_prefix(comma + 1);
+  }
+}
+
 Result<> SetOption(Options& out, const std::string& name, const std::string& value) {
   if (name == "--prompt") {
     out.prompt = value;
   } else if (name == "--tokens") {
-    out.tokens = value;
+    KRAFLA_ASSIGN(out.tokens, Numbers(value, name));
   } else if (name == "--system") {
     out.system = value;
   } else if (name == "--device") {
@@ -115,7 +127,8 @@ class Conversation {
   Result<> Say(const std::string& role, std::string content) {
     if (!parts_.is_object())
       return krafla::FailedPrecondition("The model has no chat template that is known; take --prompt.");
-    KRAFLA_TRY(llm::Get<std::vector<std::string>>(parts_, role.c_str()));
+    if (!parts_.contains(role))
+      return krafla::InvalidArgument("The model's conversations have no messages of the role '{}'.", role);
     const std::size_t begin = content.find_first_not_of(" \t\r\n");
     content = begin == std::string::npos ? "" : content.substr(begin, content.find_last_not_of(" \t\r\n") - begin + 1);
     messages_.emplace_back(role, std::move(content));
@@ -125,17 +138,47 @@ class Conversation {
   Result<std::string> Text() const {
     const bool has_system = messages_.front().first == "system";
     KRAFLA_ASSIGN(std::string out, llm::Get<std::string>(parts_, has_system ? "begin" : "begin_alone"));
-    for (const auto& [role, content] : messages_) {
-      KRAFLA_ASSIGN(const auto around, llm::Get<std::vector<std::string>>(parts_, role.c_str()));
-      if (around.size() != 2)
-        return krafla::InvalidArgument("model.json has {} texts around a message.", around.size());
-      out += around[0] + content + around[1];
+    // The question that the system's message stands in, where it has no place of its own.
+    const std::string inside = has_system ? llm::GetOr(parts_, "system_in", std::string()) : "";
+    const auto asks = [](const auto& message) { return message.first == "user"; };
+    auto holder = messages_.end();
+    if (inside == "first") holder = std::ranges::find_if(messages_, asks);
+    if (inside == "last")
+      for (auto at = messages_.begin(); at != messages_.end(); ++at)
+        if (asks(*at)) holder = at;
+    for (auto at = messages_.begin(); at != messages_.end(); ++at) {
+      if (at->first == "system" && !inside.empty()) continue;
+      KRAFLA_ASSIGN(const auto around, Pair(at->first.c_str()));
+      out += around[0];
+      if (at == holder) {
+        KRAFLA_ASSIGN(const auto system, Pair("system"));
+        out += system[0] + messages_.front().second + system[1];
+      }
+      KRAFLA_ASSIGN(const std::string content, Remembered(*at));
+      out += content + around[1];
     }
     KRAFLA_ASSIGN(const auto ask, llm::Get<std::string>(parts_, "ask"));
     return out + ask;
   }
 
  private:
+  Result<std::vector<std::string>> Pair(const char* name) const {
+    KRAFLA_ASSIGN(auto out, llm::Get<std::vector<std::string>>(parts_, name));
+    if (out.size() != 2)
+      return krafla::InvalidArgument("model.json has {} texts for '{}' of a chat.", out.size(), name);
+    return out;
+  }
+  // A message without what the model thought before it answered: "thought".
+  Result<std::string> Remembered(const std::pair<std::string, std::string>& message) const {
+    const std::string& content = message.second;
+    if (message.first != "assistant" || !parts_.contains("thought")) return content;
+    KRAFLA_ASSIGN(const auto thought, Pair("thought"));
+    const std::size_t end = content.rfind(thought[0]);
+    if (end == std::string::npos) return content;
+    const std::size_t begin = content.find_first_not_of(thought[1], end + thought[0].size());
+    return begin == std::string::npos ? std::string() : content.substr(begin);
+  }
+
   const json& parts_;
   std::vector<std::pair<std::string, std::string>> messages_;
 };
@@ -158,14 +201,7 @@ class Program {
 
   Result<> Run() {
     if (options_.tokens.has_value()) {
-      std::vector<int32_t> prompt;
-      for (std::string_view rest = *options_.tokens; !rest.empty();) {
-        const std::size_t comma = rest.find(',');
-        KRAFLA_ASSIGN(const auto token, Number<int32_t>(rest.substr(0, comma), "--tokens"));
-        prompt.push_back(token);
-        rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
-      }
-      KRAFLA_TRY(Answer(prompt));
+      KRAFLA_TRY(Answer(*options_.tokens));
       return {};
     }
     if (options_.prompt.has_value()) {

@@ -24,6 +24,7 @@ from typing import Iterator, Sequence
 
 import numpy as np
 
+import chat
 import fields
 import krafla
 import text
@@ -73,8 +74,8 @@ class Description:
         listed = [Values(p, fields.MODEL_PROGRAM, programs.where) for p in programs.get("prefill")]
         self.prefills = {p.get("length"): self._program(p) for p in listed}
         self.decode, self.sample = (self._program(programs.object(p, fields.MODEL_PROGRAM)) for p in ("decode", "sample"))
-        chat = whole.object("chat", fields.MODEL_CHAT) if whole.get("chat") is not None else None
-        parts = {name: chat.get(name) for name in fields.MODEL_CHAT} if chat else None
+        around = whole.object("chat", fields.MODEL_CHAT) if whole.get("chat") is not None else None
+        parts = {name: around.get(name) for name in fields.MODEL_CHAT} if around else None
         self.chat = {name: part for name, part in parts.items() if part is not None} if parts else None
 
     @staticmethod
@@ -214,11 +215,7 @@ class Conversation:
         self.messages.append((role, content.strip()))
 
     def text(self) -> str:
-        has_system = self.messages[0][0] == "system"
-        out = self.parts["begin" if has_system else "begin_alone"]
-        for role, content in self.messages:
-            out += self.parts[role][0] + content + self.parts[role][1]
-        return out + self.parts["ask"]
+        return chat.written(self.parts, self.messages, True)
 
 
 class Interruption:

@@ -56,6 +56,7 @@ Result<> LanguageModel::Prepare() {
   KRAFLA_ASSIGN(const auto prefills, Get<std::vector<json>>(programs, "prefill"));
   for (const json& one : prefills) {
     KRAFLA_ASSIGN(const auto length, Get<int64_t>(one, "length"));
+    if (length < 1) return krafla::InvalidArgument("model.json has a prefill for {} tokens.", length);
     KRAFLA_ASSIGN(prefills_[length], Describe(one));
   }
   KRAFLA_ASSIGN(const auto decode, Get<json>(programs, "decode"));

@@ -200,6 +200,33 @@ class Templates(unittest.TestCase):
             self.assertEqual(chat.written(parts, self.TALK, True), expected)
             self.assertEqual("system" in parts, name != "gpt_oss")
 
+    def test_where_the_system_message_stands_in_a_question(self):
+        """The first one as of Llama 2 and Gemma 3, the last one as of Mistral Nemo."""
+        rest = "{% set rest = messages[1:] if messages[0].role == 'system' else messages %}"
+        told = "{% set told = messages[0].content + '; ' if messages[0].role == 'system' else '' %}"
+        each = ("{% for m in rest %}{% if m.role == 'user' %}{{ '[Q]' + (told if loop.WHICH else '') + m.content + '[/Q]' }}"
+                "{% else %}{{ m.content + eos_token }}{% endif %}{% endfor %}")
+        for place, expected in (("first", "<s>[Q]Rhyme; A?[/Q]B.</s>[Q]C?[/Q]"), ("last", "<s>[Q]A?[/Q]B.</s>[Q]Rhyme; C?[/Q]")):
+            parts, why = chat.parts_of("{{ bos_token }}" + rest + told + each.replace("WHICH", place),
+                                       {"bos_token": "<s>", "eos_token": "</s>"})
+            self.assertEqual((why, parts.get("system_in")), ("", place))
+            self.assertEqual(chat.written(parts, [("system", "Rhyme"), *self.TALK], True), expected)
+            self.assertEqual(chat.written(parts, self.TALK, True), "<s>[Q]A?[/Q]B.</s>[Q]C?[/Q]")
+        # Elsewhere it has no place that is known.
+        strange = "{{ bos_token }}" + rest + told + each.replace("loop.WHICH", "loop.index0 == 2")
+        self.assertNotIn("system", chat.parts_of(strange, {"bos_token": "<s>", "eos_token": "</s>"})[0])
+
+    def test_what_is_thought_is_forgotten(self):
+        """With the empty lines after it as of Qwen 3, without them as of DeepSeek R1, or not at all."""
+        each = "{% for m in messages %}{{ '[' + m.role + ']' + m.content.split('</think>')[-1]STRIP }}{% endfor %}[assistant]"
+        talk = [("user", "A?"), ("assistant", "<think>\nHm.\n</think>\n\nB."), ("user", "C?")]
+        for strip, between in ((".lstrip('\n')", ""), ("", "\n\n")):
+            parts, why = chat.parts_of(each.replace("STRIP", strip), {})
+            self.assertEqual(why, "")
+            self.assertEqual(chat.written(parts, talk, True), f"[user]A?[assistant]{between}B.[user]C?[assistant]")
+            self.assertEqual(chat.written(parts, self.TALK, True), "[user]A?[assistant]B.[user]C?[assistant]")
+        self.assertNotIn("thought", chat.parts_of(each.replace(".split('</think>')[-1]STRIP", ""), {})[0])
+
     def test_programs_that_fail(self):
         for template in ("{{ 1 / 0 }}", "{{ messages[9].content }}", "{{ messages.append }}", "{{ 'a' * 9 ** 99 }}", "{% generation %}",
                          "{{ strftime_now(5) }}", "{{ strftime_now() }}", "{% for i in range(999999999) %}{% endfor %}"):

@@ -431,6 +431,12 @@ class Texts(Test):
                                   stdin="How are you?\nAnd now?\n\n")
         self.assertEqual(said.count("prefill"), 2)
         self.both(out, "--chat", "Hello there", "--max-tokens", "5")
+        for place, thought in (("first", ["e", " "]), ("last", ["the", ""])):  # of what the network says, when it says it
+            described = json.loads((out / "model.json").read_text())
+            described["chat"] |= {"system_in": place, "system": ["<<", ">>"], "thought": thought}
+            (out / "model.json").write_text(json.dumps(described))
+            self.both(out, "--chat", "--max-tokens", "7", "--system", "Be brief.",
+                      stdin="How are you?\nAnd now?\n\n")
 
     def test_templates(self):
         each = "{% for m in messages %}{{ '[' + m['role'] + ':' + m['content'] + ']' }}{% endfor %}"
