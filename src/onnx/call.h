@@ -44,6 +44,13 @@ struct NotKnown {};
 
 struct Dequantised;
 
+// Of a single number that is not known: the integer that it is made of, and what is added to that.
+struct Offset {
+  XlaOp of;
+  int64_t added = 0;
+  bool is_most = false;  // it is that at most
+};
+
 // A value of the graph: known while importing, or an op of the program.
 struct Value {
   Shape shape;
@@ -52,6 +59,7 @@ struct Value {
   bool failed = false;  // what makes it was refused
   // Of integers that are not known because they are made of run-time sizes: what they are at least and at most.
   std::shared_ptr<const Literal> least, most;
+  std::optional<Offset> offset;                // moving_parts.h
   std::shared_ptr<const Dequantised> made_of;  // where DequantizeLinear makes it
   // Of a sequence, whose length is always known, or of an optional value: one or none. No tensor then.
   std::shared_ptr<const std::vector<Value>> elements;

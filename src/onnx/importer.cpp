@@ -6,6 +6,7 @@
 #include "base/checked_math.h"
 #include "evaluator/evaluator.h"
 #include "ir/module.h"
+#include "onnx/moving_parts.h"
 
 namespace krafla::onnx {
 namespace {
@@ -174,7 +175,9 @@ std::vector<Value> Importer::RunOperator(const Node& node, int64_t opset, Output
     Call bound(*this, scope, node, opset, &aside, with, kFoldedElements);
     return ComputeAtOnce(bound, aside, function);
   };
-  if (!out.empty()) BoundResult(node, inputs, fold, out[0]);
+  if (out.empty()) return out;
+  BoundResult(node, inputs, fold, out[0]);
+  RelateResult(node, inputs, out[0]);
   return out;
 }
 

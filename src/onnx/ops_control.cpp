@@ -55,24 +55,36 @@ struct LoopForm {
   const Graph* body = nullptr;
   int64_t steps = -1;           // -1: not known
   bool has_step_input = false;  // Loop: the step and the condition come before the state
-  bool asks_condition = false;  // the condition may end it
+  bool makes_a_turn = false;    // at least one, whatever the data says
   std::vector<Value> state;
   Outputs sliced;  // Scan: along these axes
   Ints sliced_axes, result_axes;
   std::vector<bool> sliced_backwards, result_backwards;
 };
 
+bool IsSingle(const Shape& shape) { return !shape.IsDynamic() && shape.element_count() == 1; }
+
+// Whether a graph, or one within it, takes a value of this name.
+bool Reads(const Graph& graph, std::string_view name) {
+  if (std::ranges::any_of(graph.outputs, [&](const ValueInfo& output) { return output.name == name; })) return true;
+  return std::ranges::any_of(graph.nodes, [&](const Node& node) {
+    return std::ranges::find(node.inputs, name) != node.inputs.end() ||
+           std::ranges::any_of(node.attributes,
+                               [&](const Attribute& a) { return a.g != nullptr && Reads(*a.g, name); });
+  });
+}
+
 class WhileLoop {
  public:
-  WhileLoop(Call& c, const LoopForm& form)
+  WhileLoop(Call& c, LoopForm form)
       : c_(c),
-        form_(form),
-        captures_(CapturesOf(c, {form.body})),
-        lead_(form.has_step_input ? 1 : 0),
-        states_(form.state.size()),
-        results_(form.body->outputs.size() - lead_ - states_),
+        form_(std::move(form)),
+        captures_(CapturesOf(c, {form_.body})),
+        lead_(form_.has_step_input ? 1 : 0),
+        states_(form_.state.size()),
+        results_(form_.body->outputs.size() - lead_ - states_),
         sliced_at_(kStateAt + states_ + results_),
-        captured_at_(sliced_at_ + form.sliced.size()) {}
+        captured_at_(sliced_at_ + form_.sliced.size()) {}
 
   // The state after the last step, then the results. `limit`: of steps, where the form does not know it.
   Outputs Run(XlaOp limit) {
@@ -132,8 +144,9 @@ class WhileLoop {
     return read;
   }
 
-  // The shapes of what a turn makes, by emitting one aside; and whether the loop asks nothing in between.
-  std::vector<Shape> ShapesOfTurn(bool& goes_on) {
+  // The shapes of what a turn makes, by emitting one aside; and whether the loop asks nothing in between. States that
+  // are single numbers get the dimensions that the turn gives them, once.
+  std::vector<Shape> ShapesOfTurn(bool& goes_on, bool may_widen = true) {
     Outputs given = OpsOf(c_.b, form_.state);
     given.insert(given.end(), form_.sliced.begin(), form_.sliced.end());
     given.insert(given.end(), captures_.ops.begin(), captures_.ops.end());
@@ -148,11 +161,23 @@ class WhileLoop {
     if (form_.has_step_input) goes_on = IsTrue(out[0]);
     std::vector<Shape> made;
     for (std::size_t i = lead_; i < out.size(); ++i) made.push_back(out[i].shape);
-    for (std::size_t i = 0; i < states_; ++i)
-      if (const Shape before = ShapeOf(given[i]); !Shape::Compatible(made[i], before))
-        Refuse("The state '{}' of the loop changes from {} to {}.", form_.body->inputs[2 * lead_ + i].name,
-               before.ToString(false), made[i].ToString(false));
-    return made;
+    bool widens = false;
+    for (std::size_t i = 0; i < states_; ++i) {
+      const Shape before = ShapeOf(given[i]);
+      if (Shape::Compatible(made[i], before)) continue;
+      if (may_widen && made[i].rank() > before.rank() && IsSingle(made[i]) && IsSingle(before) &&
+          made[i].element_type() == before.element_type()) {
+        form_.state[i] = OfOp(Reshape(given[i], DimsOf(made[i])));
+        widens = true;
+        continue;
+      }
+      const std::string& name = form_.body->inputs[2 * lead_ + i].name;
+      if (!form_.makes_a_turn || made[i].IsDynamic() || Reads(*form_.body, name))
+        Refuse("The state '{}' of the loop changes from {} to {}.", name, before.ToString(false),
+               made[i].ToString(false));
+      form_.state[i] = OfOp(Filled(c_.b, made[i].element_type(), DimsOf(made[i]), 0));  // nobody sees it
+    }
+    return widens ? ShapesOfTurn(goes_on, false) : made;
   }
 
   Outputs Initial(XlaOp limit) {
@@ -197,7 +222,7 @@ class WhileLoop {
   }
 
   Call& c_;
-  const LoopForm& form_;
+  LoopForm form_;
   const Captures captures_;
   const std::size_t lead_, states_, results_;  // what stands before the state, the states, the results of all steps
   const std::size_t sliced_at_, captured_at_;  // leaves of the tuple
@@ -238,8 +263,18 @@ std::vector<Value> Unroll(Call& c, const Graph& body, int64_t steps, bool goes_o
   return state;
 }
 
+// Single numbers that branches give in arrays of more and of fewer dimensions have the more: PaddlePaddle's exporter
+// writes such graphs, and does not mean a rank that depends on the data.
+void MeetInRank(XlaOp& yes, XlaOp& no) {
+  const Shape a = ShapeOf(yes), b = ShapeOf(no);
+  if (!IsSingle(a) || !IsSingle(b) || a.rank() == b.rank()) return;
+  XlaOp& smaller = a.rank() < b.rank() ? yes : no;
+  smaller = Reshape(smaller, Ints(static_cast<std::size_t>(std::max(a.rank(), b.rank())), 1));
+}
+
 // Of run-time size where the two differ in size.
 XlaOp ChosenOf(XlaOp condition, XlaOp yes, XlaOp no) {
+  MeetInRank(yes, no);
   const Shape a = ShapeOf(yes), b = ShapeOf(no);
   if (a.element_type() != b.element_type() || a.rank() != b.rank())
     Refuse("Its branches give {} and {}, and which of them depends on the data.", a.ToString(false), b.ToString(false));
@@ -294,7 +329,7 @@ std::vector<Value> OnIf(Call& c) {
   if (given.empty()) given.push_back(Zero(c.b, S32));  // a branch takes something
   const XlaOp operand = Tuple(c.b, given);
   const Shape tuple = TupleOf(given);
-  std::vector<Shape> shapes;
+  std::vector<std::unique_ptr<XlaBuilder>> builders;
   auto branch = [&](const Graph& graph, const char* name) {
     auto inner = c.b->CreateSubBuilder(name);
     const XlaOp p = Parameter(inner.get(), 0, tuple, "values");
@@ -309,13 +344,15 @@ std::vector<Value> OnIf(Call& c) {
           "--value NAME=NUMBER` makes it a constant, and the other branch is not read.",
           refusal.status.message());
     }
-    shapes.push_back(TupleOf(out));
-    return Need(inner->Build(Tuple(inner.get(), out)));
+    builders.push_back(std::move(inner));
+    return out;
   };
-  const XlaComputation first = branch(yes, "then"), second = branch(no, "else");
-  if (!Shape::Compatible(shapes[0], shapes[1]))
-    Refuse("Its branches give {} and {}, and which of them depends on the data.", shapes[0].ToString(false),
-           shapes[1].ToString(false));
+  Outputs then = branch(yes, "then"), otherwise = branch(no, "else");
+  for (std::size_t i = 0; i < std::min(then.size(), otherwise.size()); ++i) MeetInRank(then[i], otherwise[i]);
+  if (const Shape a = TupleOf(then), b = TupleOf(otherwise); !Shape::Compatible(a, b))
+    Refuse("Its branches give {} and {}, and which of them depends on the data.", a.ToString(false), b.ToString(false));
+  const XlaComputation first = Need(builders[0]->Build(Tuple(builders[0].get(), then))),
+                       second = Need(builders[1]->Build(Tuple(builders[1].get(), otherwise)));
   const XlaOp both = Conditional(Reshape(c.In(0), {}), operand, first, operand, second);
   std::vector<Value> out;
   for (std::size_t i = 0; i < yes.outputs.size(); ++i)
@@ -348,6 +385,7 @@ std::vector<Value> OnLoop(Call& c) {
   const auto unroll = [&] { return Unroll(c, *form.body, limit, starts, form.state); };
   if (short_enough && (limit <= 1 || !starts)) return unroll();
   form.steps = limit >= 0 && limit <= INT32_MAX && known_start && starts ? limit : -1;
+  form.makes_a_turn = known_start && starts && (!c.Has(0) || limit > 0);
   XlaOp steps;
   if (!c.Has(0)) steps = Number(c.b, S32, INT32_MAX);
   else if (form.steps < 0) steps = Reshape(Convert(ClampTo(c.In(0), 0, INT32_MAX), S32), {});

@@ -5,6 +5,7 @@
 
 #include "onnx/call.h"
 #include "onnx/importer.h"
+#include "onnx/moving_parts.h"
 
 namespace krafla::onnx {
 
@@ -63,6 +64,23 @@ Outputs OnSize(Call& c) {
   }
   return {Mul(count, ConstantR0<int64_t>(c.b, known))};
 }
+namespace {
+// A reshape whose size at `open` is what is left: it is the run-time size where it stands at the place of the only one.
+// Reshaped would take another dimension of one element for it.
+XlaOp ReshapedWithOpen(XlaOp x, const Ints& dims, std::size_t open) {
+  const Shape shape = ShapeOf(x);
+  Outputs from = SizesOf(x), sizes(dims.size());
+  const auto is_run_time = [](XlaOp size) { return !size.IsUninitialized(); };
+  const auto found = std::ranges::find_if(from, is_run_time);
+  const auto d = static_cast<std::size_t>(found - from.begin());
+  const Ints old = DimsOf(shape);
+  if (std::ranges::count_if(from, is_run_time) != 1 || old[d] != dims[open] ||
+      Volume(std::span(old).first(d)) != Volume(std::span(dims).first(open)))
+    return Reshaped(x, dims);
+  sizes[open] = *found;
+  return WithSizes(Reshape(WholeOf(x), dims), sizes);
+}
+}  // namespace
 Outputs OnReshape(Call& c) {
   const Ints from = DimsOf(c.ShapeOf(0));
   const Call::Sizes sizes = c.SizesIn(1, "the shape");
@@ -82,8 +100,9 @@ Outputs OnReshape(Call& c) {
     open = static_cast<int64_t>(i);
   }
   for (int64_t d : to) rest = d == -1 ? rest : Volume(Ints{rest, d});
-  if (open >= 0) to[static_cast<std::size_t>(open)] = rest == 0 ? 0 : Volume(from) / rest;
-  return {Reshaped(c.In(0), to)};
+  if (open < 0) return {Reshaped(c.In(0), to)};
+  to[static_cast<std::size_t>(open)] = rest == 0 ? 0 : Volume(from) / rest;
+  return {ReshapedWithOpen(c.In(0), to, static_cast<std::size_t>(open))};
 }
 Outputs OnFlatten(Call& c) {
   const Ints from = DimsOf(c.ShapeOf(0));
@@ -187,6 +206,10 @@ std::optional<XlaOp> FirstOnes(Call& c) {
 Outputs OnSlice(Call& c) {
   if (c.opset >= 10 && c.Has(2) && !c.IsKnown(2))
     if (auto first = FirstOnes(c)) return {*first};
+  if (c.opset >= 10 && c.Has(1) && c.Has(2) && !(c.IsKnown(1) && c.IsKnown(2))) {
+    c.LeaveToTheProgram();
+    return {MovingPart(c)};
+  }
   XlaOp x = c.In(0);
   const Shape shape = ShapeOf(x);
   const Ints dims = DimsOf(shape);
@@ -206,9 +229,11 @@ Outputs OnSlice(Call& c) {
     const auto axis = static_cast<std::size_t>(Axis(axes[i], static_cast<int64_t>(dims.size())));
     const int64_t size = dims[axis], step = steps[i];
     if (step == 0 || step == INT64_MIN) Reject("The step is {}.", step);
-    if (shape.IsDynamicDim(static_cast<int64_t>(axis)) && (step != 1 || starts[i] != 0 || ends[i] < 0))
-      Refuse("Of {} a part from the beginning alone is supported, as its size depends on the data.",
+    if (shape.IsDynamicDim(static_cast<int64_t>(axis)) && (step != 1 || starts[i] != 0 || ends[i] < 0)) {
+      if (by_inputs && starts.size() == 1 && step == 1) return {MovingPart(c)};
+      Refuse("Of {}, whose size depends on the data, a part from the beginning or along one axis is supported.",
              shape.ToString(false));
+    }
     auto place = [&](int64_t at, int64_t low, int64_t high) { return std::clamp(at < 0 ? at + size : at, low, high); };
     if (step > 0) {
       first[axis] = place(starts[i], 0, size);
@@ -248,16 +273,19 @@ Outputs OnExpand(Call& c) {
     const int64_t to = i + rank - given, from = to - (rank - shape.rank());
     // A size beside one of the operand is that, or 1.
     if (sizes.is_known[static_cast<std::size_t>(i)] ||
-        (from >= 0 && shape.dim(from) == out[static_cast<std::size_t>(to)]))
+        (from >= 0 && shape.dim(from) == out[static_cast<std::size_t>(to)] && shape.dim(from) != 1))
       continue;
     x = SetDimensionSize(x, SizeAt(c.In(1), i), to);
   }
   return {x};
 }
 Outputs OnTile(Call& c) {
-  XlaOp x = c.In(0);
+  const XlaOp x = c.In(0);
   const Ints dims = DimsOf(x), repeats = c.KnownInts(1, "the repeats");
   if (repeats.size() != dims.size()) Reject("It has {} repeats for {} dimensions.", repeats.size(), dims.size());
+  for (std::size_t i = 0; i < dims.size(); ++i)
+    if (ShapeOf(x).IsDynamicDim(static_cast<int64_t>(i)) && repeats[i] != 1)
+      Refuse("Dimension {} of {}, whose size depends on the data, cannot be repeated.", i, ShapeOf(x).ToString(false));
   Ints wide, places, out;
   for (std::size_t i = 0; i < dims.size(); ++i) {
     wide.push_back(repeats[i]);
@@ -266,7 +294,7 @@ Outputs OnTile(Call& c) {
     out.push_back(Volume(Ints{repeats[i], dims[i]}));
   }
   Volume(out);
-  return {Reshape(BroadcastInDim(x, wide, places), out)};
+  return {WithSizes(Reshape(BroadcastInDim(WholeOf(x), wide, places), out), SizesOf(x))};
 }
 Outputs OnPad(Call& c) {
   XlaOp x = c.In(0);
@@ -354,6 +382,8 @@ double CountOfRange(Call& c, ElementType type) {
 }  // namespace
 Outputs OnRange(Call& c) {
   const ElementType type = c.TypeOf(0);
+  if (!IsFloat(type) && c.IsKnown(2) && c.KnownNumbers(2, "the step")[0] == 1)
+    if (const auto most = MostBetween(c.ValueOf(0), c.ValueOf(1))) return {MovingRange(c, *most)};
   const double start = c.KnownNumbers(0, "the start")[0], step = c.KnownNumbers(2, "the step")[0];
   XlaOp size;  // where the limit depends on the data
   double count = 0;

@@ -73,10 +73,6 @@ bool KeepsRows(const Node& node, int64_t opset, const std::vector<const Value*>&
     const Shape& slope = inputs[1]->shape;
     return slope.rank() < rank || slope.dim(0) == 1;
   }
-  if (op == "Tile") {
-    const std::optional<Ints> repeats = KnownIntegers(inputs, 1);
-    return repeats && !repeats->empty() && repeats->front() == 1;
-  }
   if (op == "CumSum" || op == "CumProd") {
     const std::optional<Ints> axis = KnownIntegers(inputs, 1);
     return axis && axis->size() == 1 && is_later(axis->front(), rank);

@@ -23,7 +23,8 @@ def integers(name, *values):
 
 
 WEIGHTS = [integers("zero", 0), integers("one", 1), integers("two", 2), integers("three", 3), integers("minus", -1), integers("five", 5), integers("halves", 2, -1, 4),
-           integers("all", 2**40),
+           integers("all", 2**40), integers("boxes_all", BOXES), integers("minus_five", -5), integers("one_open_one", -1, 1), integers("one_four", 1, 4),
+           numpy_helper.from_array(np.array(1, np.int64), "step_one"), numpy_helper.from_array(np.array(1, np.float32), "one_more"),
            integers("table", *range(BOXES, -1, -1)), numpy_helper.from_array(np.array([0.3], np.float32), "overlap"),
            numpy_helper.from_array(np.array(20, np.int64), "turns"), numpy_helper.from_array(np.array(True), "yes"),
            numpy_helper.from_array(np.array([0], np.float32), "start"), numpy_helper.from_array(np.array(2, np.float32), "end"),
@@ -45,6 +46,16 @@ UNTIL = helper.make_graph([helper.make_node("Add", ["sum", "step"], ["more"]), h
                           [helper.make_tensor_value_info("turn", TensorProto.INT64, []), helper.make_tensor_value_info("goes", TensorProto.BOOL, []),
                            helper.make_tensor_value_info("sum", TensorProto.FLOAT, [1])],
                           [helper.make_tensor_value_info("goes_on", TensorProto.BOOL, []), helper.make_tensor_value_info("more", TensorProto.FLOAT, [1])])
+# Single numbers of one and of no dimension, by the branch.
+NUMBER, NUMBERS = (helper.make_graph([helper.make_node("Constant", [], ["n"], value=numpy_helper.from_array(np.full(dims, value, np.float32)))], "n", [],
+                                     [helper.make_tensor_value_info("n", TensorProto.FLOAT, dims)]) for dims, value in (([], 3), ([1], 4)))
+# A loop whose first turn makes an array of a number, and another of what nobody reads.
+WIDENS = helper.make_graph([helper.make_node("Add", ["sum", "step"], ["more"]), helper.make_node("ReduceMax", ["more"], ["number"], keepdims=0),
+                            helper.make_node("Less", ["number", "end"], ["goes_on"]), helper.make_node("Add", ["boxes", "more"], ["moved"])], "widens",
+                           [helper.make_tensor_value_info("turn", TensorProto.INT64, []), helper.make_tensor_value_info("goes", TensorProto.BOOL, []),
+                            helper.make_tensor_value_info("sum", TensorProto.FLOAT, None), helper.make_tensor_value_info("unread", TensorProto.FLOAT, None)],
+                           [helper.make_tensor_value_info("goes_on", TensorProto.BOOL, []), helper.make_tensor_value_info("more", TensorProto.FLOAT, None),
+                            helper.make_tensor_value_info("moved", TensorProto.FLOAT, None)])
 GRAPHS = {
     "one at most": ([("Slice", ["mask", "zero", "one", "zero"], "first"), ("NonZero", ["first"], "found"), ("Transpose", ["found"], "points"),
                      ("Slice", ["points", "zero", "one", "one"], "y0"), ("Shape", ["points"], "y1"), ("Unsqueeze", ["points", "zero"], "y2"),
@@ -68,6 +79,10 @@ GRAPHS = {
                        ("Split", ["points"], ("y2",), {"axis": 1, "num_outputs": 1})], ["y0", "y1", "y2"]),
     "branches": (MASK + [("Equal", ["size", "zero"], "is_empty"), ("Squeeze", ["is_empty", "zero"], "empty"),
                          ("If", ["empty"], "y0", {"then_branch": NOTHING, "else_branch": TWICE})], ["y0"]),
+    "ranks": (MASK + [("Equal", ["size", "zero"], "is_empty"), ("Squeeze", ["is_empty", "zero"], "empty"),
+                      ("If", ["empty"], "z", {"then_branch": NUMBER, "else_branch": NUMBERS}), ("Add", ["z", "start"], "y0"),
+                      ("Slice", ["scores", "zero", "one", "zero"], "step"), ("Loop", ["turns", "yes", "one_more", "one_more"], ("y1", "y2"), {"body": WIDENS})],
+              ["y0", "y1", "y2"]),
     "images": (MASK + [("GatherND", ["boxes", "index"], "some"), ("Unsqueeze", ["some", "one"], "wide_ones"), ("Conv", ["wide_ones", "kernel"], "y0"),
                        ("MaxPool", ["y0"], "y1", {"kernel_shape": [2]})], ["y0", "y1"]),
     "rows": (MASK + [("GatherND", ["boxes", "index"], "some"), ("MatMul", ["some", "columns"], "y0"), ("ArgMax", ["some"], "y1", {"axis": 1, "keepdims": 0}),
@@ -76,6 +91,16 @@ GRAPHS = {
                      ("ReduceMean", ["some", "zero"], "y8", {"keepdims": 0}), ("ReduceMean", ["some", "one"], "y9"), ("ReduceL2", ["some", "one"], "y10"),
                      ("LogSoftmax", ["some"], "y11"), ("Hardmax", ["some"], "y12"), ("Shrink", ["some"], "y13", {"lambd": 1.0}),
                      ("ThresholdedRelu", ["some"], "y14")], [f"y{i}" for i in range(15)]),
+    # Parts that begin where the data says, and an element set there, as Paddle's exporter writes it.
+    "moving": (MASK + [("Cast", ["size"], "size_f", {"to": TensorProto.FLOAT}), ("Add", ["size_f", "one_more"], "next_f"), ("Cast", ["next_f"], "next", {"to": TensorProto.INT64}),
+                       ("Min", ["boxes_all", "next"], "end_at"), ("Slice", ["boxes", "size", "end_at", "zero", "one"], "y0"), ("Add", ["size", "three"], "later"),
+                       ("Slice", ["boxes", "size", "later"], "y1"), ("Slice", ["scores", "size", "all"], "y2"), ("Neg", ["size"], "back"),
+                       ("Slice", ["scores", "back", "all"], "y3"), ("Slice", ["scores", "five", "size"], "y4"), ("Squeeze", ["size"], "first"), ("Squeeze", ["end_at"], "last"),
+                       ("Range", ["first", "last", "step_one"], "places"), ("Reshape", ["places", "one_open_one"], "column"), ("Tile", ["column", "one_four"], "y5"),
+                       ("Shape", ["y0"], "part"), ("Slice", ["boxes", "zero", "one", "zero"], "row"), ("Expand", ["row", "part"], "y6"),
+                       ("ScatterElements", ["boxes", "y5", "y6"], "y7", {"axis": 0})], [f"y{i}" for i in range(8)]),
+    "ends of some": (MASK + [("GatherND", ["boxes", "index"], "some"), ("Slice", ["some", "minus", "all"], "y0"), ("Slice", ["some", "minus_five", "minus"], "y1"),
+                             ("Slice", ["some", "two", "five"], "y2"), ("Slice", ["some", "five", "all"], "y3")], [f"y{i}" for i in range(4)]),
     "scattered": (MASK + [("Slice", ["scores", "zero", "size", "zero"], "values"), ("ScatterND", ["scores", "index", "values"], "y0")], ["y0"]),
 }
 # Right on no array whose size is not known, so refused by name.
