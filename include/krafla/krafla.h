@@ -39,7 +39,7 @@
 
 #include "krafla/version.h"
 
-#define KRAFLA_ABI_VERSION 4
+#define KRAFLA_ABI_VERSION 5
 
 #if defined(__GNUC__) && !defined(_WIN32)
 #define KRAFLA_API __attribute__((visibility("default")))
@@ -197,6 +197,12 @@ typedef struct krafla_input_sizes {
   const int64_t* sizes;
   size_t rank;
 } krafla_input_sizes;
+
+/* What a program takes, as its file says it: [{"name": "x", "type": "f32", "dims": [null, 3, "height"]}, ..]. An open
+ * size is null or its name; "dims" is null where their number is open; an input without a name ("") is called by its
+ * number, "0", in krafla_input_sizes. Since 5. */
+KRAFLA_API krafla_status* krafla_inputs_of_file(const char* path, krafla_text** json);
+KRAFLA_API krafla_status* krafla_inputs_of_bytes(const void* bytes, size_t size, krafla_text** json);
 
 typedef struct krafla_session_options {
   size_t struct_size;

@@ -12,6 +12,7 @@
 
 #include "krafla/export.h"
 #include "krafla/literal.h"
+#include "krafla/program_inputs.h"
 #include "krafla/status.h"
 #include "krafla/xla_computation.h"
 
@@ -54,6 +55,9 @@ Result<OnnxModel> ImportOnnx(std::string_view bytes, const OnnxOptions& options 
 // External data is read from the folder of the file, and from nowhere else.
 Result<OnnxModel> ImportOnnxFile(const std::string& path, const OnnxOptions& options = {},
                                  std::vector<OnnxUnsupported>* unsupported = nullptr);
+
+// What a model takes, with the dimensions that it leaves open.
+Result<std::vector<ProgramInput>> ReadOnnxInputs(std::string_view bytes);
 
 }  // namespace krafla
 KRAFLA_EXPORT_END

@@ -6,6 +6,7 @@ which JAX uses Vulkan devices (the package jax_plugins.krafla registers it; noth
 """
 from __future__ import annotations
 
+import importlib
 import os
 import pathlib
 import subprocess
@@ -16,27 +17,32 @@ from krafla._abi import Cancelled, DeadlineExceeded, Error, InvalidArgument, Not
 
 if TYPE_CHECKING:
     from krafla._buffer import Buffer, Client
-    from krafla._model import Model, Profile, Run, Step, Tensor, devices, load
+    from krafla._load import load
+    from krafla._model import Model, Profile, Run, Step, Tensor, devices
+    from krafla._open_model import OpenModel, OpenTensor
 
 __all__ = ["Buffer", "Cancelled", "Client", "DeadlineExceeded", "Error", "InvalidArgument", "Model", "NotFound",
-           "OutOfMemory", "Profile", "Run", "Step", "Tensor", "Unimplemented", "__version__", "command_path", "devices", "include_path",
+           "OpenModel", "OpenTensor", "OutOfMemory", "Profile", "Run", "Step", "Tensor", "Unimplemented", "__version__", "command_path", "devices", "include_path",
            "library_path", "load", "pjrt_library_path", "run"]
 __version__ = "0.1.0"
 
 _HERE = pathlib.Path(__file__).resolve().parent
 
 
+# What needs numpy, which the rest of the package does without, and the module that has it.
+_LAZY = {"Buffer": "_buffer", "Client": "_buffer", "Model": "_model", "OpenModel": "_open_model", "OpenTensor": "_open_model",
+         "Profile": "_model", "Run": "_model", "Step": "_model", "Tensor": "_model", "devices": "_model", "load": "_load"}
+
+
 def __getattr__(name: str) -> Any:
-    """What needs numpy, which the rest of the package does without."""
-    if name in ("Buffer", "Client", "Model", "Profile", "Run", "Step", "Tensor", "devices", "load"):
-        try:
-            from krafla import _model
-        except ModuleNotFoundError as error:
-            if error.name != "numpy":
-                raise
-            raise ModuleNotFoundError(f"krafla.{name} needs numpy: pip install 'krafla[numpy]'.", name="numpy") from None
-        return getattr(_model, name)
-    raise AttributeError(f"module 'krafla' has no attribute {name!r}")
+    if name not in _LAZY:
+        raise AttributeError(f"module 'krafla' has no attribute {name!r}")
+    try:
+        return getattr(importlib.import_module(f"krafla.{_LAZY[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name != "numpy":
+            raise
+        raise ModuleNotFoundError(f"krafla.{name} needs numpy: pip install 'krafla[numpy]'.", name="numpy") from None
 
 
 def _find(what: str, variable: str, *names: str) -> str:

@@ -6,7 +6,7 @@ import ctypes
 from ctypes import POINTER, Structure, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 
 CODES = ("OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS PERMISSION_DENIED "
          "RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE DATA_LOSS "
@@ -137,6 +137,8 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "buffer_wait": ("status", [c_void_p]),
     "buffer_read": ("status", [c_void_p, c_void_p, c_size_t]),
     "buffer_free": (None, [c_void_p]),
+    "inputs_of_file": ("status", [c_char_p, POINTER(c_void_p)]),
+    "inputs_of_bytes": ("status", [c_char_p, c_size_t, POINTER(c_void_p)]),
     "session_run_buffers": ("status", [c_void_p, POINTER(BufferInput), c_size_t, POINTER(c_void_p), c_size_t,
                                        POINTER(RunOptions)]),
     "cancel_create": ("status", [POINTER(c_void_p)]),

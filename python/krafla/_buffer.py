@@ -121,7 +121,7 @@ class Client:
 
     def load(self, program: str | os.PathLike[str] | bytes, **options: Any) -> Any:
         """krafla.load on this client."""
-        from krafla._model import load
+        from krafla._load import load
         return load(program, self, **options)
 
     def put(self, array: Any, *, type: str | None = None, share: bool = False) -> Buffer:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""krafla.load: a program as an object to call with numpy arrays."""
+"""A program as an object to call with numpy arrays."""
 from __future__ import annotations
 
 import atexit
@@ -10,12 +10,12 @@ import math
 import os
 import threading
 from concurrent import futures
-from typing import Any, Callable, Collection, Mapping, Sequence
+from typing import Any, Collection, Mapping, Sequence
 
 import numpy as np
 
 from krafla import _abi
-from krafla._buffer import Buffer, Client, Handle, dtype_of, path_bytes
+from krafla._buffer import Buffer, Client, Handle, dtype_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -354,65 +354,3 @@ class Model:
         self._library.session_profile(self._session.pointer, runs, ctypes.byref(text.pointer))
         document = json.loads(self._library.text_data(text.pointer))
         return Profile(document["run_ms"], tuple(Step(**s) for s in document["steps"]))
-
-
-def load(program: str | os.PathLike[str] | bytes, device: str | Client = "", *, threads: int = 0,
-         concurrent_runs: int = 0, shapes: Mapping[str, Sequence[int]] | None = None, strict: bool = False,
-         profile: bool = False, cache_folder: str | os.PathLike[str] | None = None, memory_limit: int = 0,
-         progress: Callable[[int, int], None] | None = None, enable: str | Sequence[str] = (),
-         disable: str | Sequence[str] = ()) -> Model:
-    """Makes a program ready: a path, or the bytes, of HLO text, a HloModuleProto, StableHLO, ONNX or a compiled model.
-
-    device: "cpu", "vulkan", "vulkan:1", ..; "" is the best one here; or a Client, with options of its own, which several
-    models share with their buffers. threads: of the CPU's kernels; 0: as many as there are processors. concurrent_runs:
-    how many threads may be in the model at once on the CPU. shapes: of inputs of which the program leaves sizes open, by
-    name. strict: refuse a program of which a step is not taken by the device. profile: Model.profile may be called.
-    progress(done, total): told of kernels that are ready. enable, disable: features and passes by name, as the command
-    has them.
-    """
-    if isinstance(device, Client):
-        if threads or cache_folder is not None or memory_limit:
-            raise TypeError("threads, cache_folder and memory_limit are the client's; this program is loaded by one.")
-        client = device
-    else:
-        client = Client(device, threads=threads, cache_folder=cache_folder, memory_limit=memory_limit)
-    library = client._library
-    session = Handle(library.session_free)
-    options = _abi.SessionOptions(strict=strict, concurrent_runs=concurrent_runs, for_profile=profile,
-                                  enabled=_names(enable), disabled=_names(disable))
-    raised: list[BaseException] = []
-    if progress is not None:
-        options.progress = _abi.PROGRESS(_telling(progress, raised))
-    given = [_abi.InputSizes(name.encode(), (ctypes.c_int64 * len(sizes))(*sizes), len(sizes))
-             for name, sizes in (shapes or {}).items()]
-    options.input_sizes = (_abi.InputSizes * len(given))(*given)
-    options.input_sizes_count = len(given)
-    if isinstance(program, (bytes, bytearray, memoryview)):
-        data = bytes(program)
-        library.session_load_bytes(client._handle.pointer, data, len(data), ctypes.byref(options),
-                                   ctypes.byref(session.pointer))
-    else:
-        library.session_load_file(client._handle.pointer, path_bytes(program), ctypes.byref(options),
-                                  ctypes.byref(session.pointer))
-    if raised:
-        raise raised[0]
-    return Model(client, session)
-
-
-def _names(names: str | Sequence[str]) -> bytes:
-    return (names if isinstance(names, str) else ",".join(names)).encode()
-
-
-def _telling(progress: Callable[[int, int], None], raised: list[BaseException]) -> Callable[[int, int, Any], None]:
-    """Nothing can be raised through the library: the first is kept, and the last that `progress` is told of."""
-    if not callable(progress):
-        raise TypeError(f"progress is a function of two numbers, not {progress!r}.")
-
-    def tell(done: int, total: int, _user: Any) -> None:
-        if raised:
-            return
-        try:
-            progress(done, total)
-        except BaseException as error:
-            raised.append(error)
-    return tell

@@ -14,6 +14,8 @@
 namespace krafla {
 namespace {
 
+bool IsBytecode(std::string_view bytes) { return bytes.starts_with("ML\xefR"); }
+
 // HLO states every size.
 Result<> CompareShapes(const Module& module, const ArgumentSizes& shapes) {
   const auto parameters = module.entry()->parameters();
@@ -30,15 +32,29 @@ Result<> CompareShapes(const Module& module, const ArgumentSizes& shapes) {
   return {};
 }
 
+// Of bytes that are no HloModuleProto. A file that is named as HLO text is held to that.
+bool IsStableHlo(std::string_view bytes, std::string_view file) {
+  return IsBytecode(bytes) || (stablehlo::LooksLikeMlir(bytes) && !file.ends_with(".hlo"));
+}
+
+Result<std::unique_ptr<stablehlo::Tree>> ReadTree(std::string_view bytes, std::string_view file) {
+  return IsBytecode(bytes) ? stablehlo::ReadBytecode(bytes) : stablehlo::ParseText(bytes, file);
+}
+
 }  // namespace
 
+Result<std::optional<std::vector<ProgramInput>>> ReadOpenInputs(std::string_view bytes, std::string_view file) {
+  if (LooksLikeHloProto(bytes) || !IsStableHlo(bytes, file)) return std::nullopt;
+  KRAFLA_ASSIGN(const auto tree, ReadTree(bytes, file));
+  KRAFLA_ASSIGN(auto inputs, stablehlo::EntryInputs(*tree));
+  return inputs;
+}
+
 Result<std::unique_ptr<Module>> ReadModule(std::string_view bytes, std::string_view file, const ArgumentSizes& shapes) {
-  const bool bytecode = bytes.starts_with("ML\xefR");
   // Before text is thought of: the length of a name may be the sign that MLIR's aliases begin with.
   const bool is_proto = LooksLikeHloProto(bytes);
-  // A file that is named as HLO text is held to that.
-  if (bytecode || (!is_proto && stablehlo::LooksLikeMlir(bytes) && !file.ends_with(".hlo"))) {
-    auto tree = bytecode ? stablehlo::ReadBytecode(bytes) : stablehlo::ParseText(bytes, file);
+  if (!is_proto && IsStableHlo(bytes, file)) {
+    auto tree = ReadTree(bytes, file);
     auto module = tree ? stablehlo::ToModule(**tree, {.shapes = shapes})
                        : Result<std::unique_ptr<Module>>(Failure(std::move(tree).error()));
     if (!module) return Failure(std::move(module).error().WithContext(Format("while reading {}", file)));

@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ir/module.h"
+#include "krafla/program_inputs.h"
 #include "krafla/status.h"
 
 namespace krafla {
@@ -22,5 +24,7 @@ using ArgumentSizes = std::map<std::string, std::vector<int64_t>>;
 // be equal to them.
 Result<std::unique_ptr<Module>> ReadModule(std::string_view bytes, std::string_view file,
                                            const ArgumentSizes& shapes = {});
+// What a StableHLO program takes, with the sizes that it leaves open; nothing for HLO, which states every size.
+Result<std::optional<std::vector<ProgramInput>>> ReadOpenInputs(std::string_view bytes, std::string_view file);
 
 }  // namespace krafla

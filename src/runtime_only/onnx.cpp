@@ -18,5 +18,6 @@ Result<OnnxModel> ImportOnnx(std::string_view, const OnnxOptions&, std::vector<O
 Result<OnnxModel> ImportOnnxFile(const std::string&, const OnnxOptions&, std::vector<OnnxUnsupported>*) {
   return NoImporter();
 }
+Result<std::vector<ProgramInput>> ReadOnnxInputs(std::string_view) { return NoImporter(); }
 
 }  // namespace krafla

@@ -143,6 +143,25 @@ static const char kOpen[] =
     "  %0 = stablehlo.add %x, %x : tensor<?x3xf32>\n"
     "  return %0 : tensor<?x3xf32> } }\n";
 
+static void test_inputs(const char* path) {
+  krafla_text* json = NULL;
+  OK(krafla_inputs_of_file(path, &json));
+  CHECK(strstr(krafla_text_data(json), "\"type\":\"f32\"") != NULL);
+  krafla_text_free(json);
+  OK(krafla_inputs_of_bytes(kOpen, sizeof(kOpen) - 1, &json));
+  CHECK(strcmp(krafla_text_data(json), "[{\"name\":\"x\",\"type\":\"f32\",\"dims\":[null,3]}]") == 0);
+  krafla_text_free(json);
+  OK(krafla_inputs_of_bytes(kText, sizeof(kText) - 1, &json));
+  CHECK(strstr(krafla_text_data(json), "{\"name\":\"y\",\"type\":\"f32\",\"dims\":[4,131072]}") != NULL);
+  krafla_text_free(json);
+  REFUSED(krafla_inputs_of_file(NULL, &json));
+  REFUSED(krafla_inputs_of_file(path, NULL));
+  GIVES(krafla_inputs_of_file("/nonexistent", &json), KRAFLA_NOT_FOUND);
+  REFUSED(krafla_inputs_of_bytes(NULL, 5, &json));
+  REFUSED(krafla_inputs_of_bytes(kText, 40, &json));
+  REFUSED(krafla_inputs_of_bytes(kText, sizeof(kText) - 1, NULL));
+}
+
 static void test_loading(const krafla_client* client, const char* path) {
   krafla_session* session = NULL;
   krafla_session_options options = KRAFLA_INIT(krafla_session_options);
@@ -449,6 +468,7 @@ int main(int argc, char** argv) {
   threads.parallel_for = parallel_for;
   threads.parallel_for_user = &loops;
   OK(krafla_client_create("cpu", &threads, &client));
+  test_inputs(argv[1]);
   test_loading(client, argv[1]);
   options.for_profile = 1;
   OK(krafla_session_load_bytes(client, kText, sizeof(kText) - 1, &options, &session));

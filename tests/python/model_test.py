@@ -116,12 +116,43 @@ def check_refusals(model):
     np.testing.assert_array_equal(krafla.load(AFFINE, DEVICE, disable=["fusion"])(x, y)[0], x)
     raises(krafla.InvalidArgument, lambda: krafla.load(AFFINE, "toaster"))
     raises(krafla.Error, model.profile)
-    raises(krafla.Error, lambda: krafla.load(OPEN, DEVICE))
     raises(krafla.InvalidArgument, lambda: krafla.load(OPEN, DEVICE, shapes={"0": (2, 4)}))
     assert krafla.load(OPEN, DEVICE, shapes={"0": (2, 3)})(x[:2]).shape == (2, 3)
     first, rows = krafla.load(FIRST, DEVICE), np.arange(12, dtype=np.float32).reshape(4, 3)
     for n in (3, 0, 4):
         assert np.array_equal(first(rows, np.int32(n)), rows[:n])
+
+
+def check_open():
+    """Sizes that a program leaves open are those of each call."""
+    model, x = krafla.load(OPEN, DEVICE, kept_shapes=2), np.arange(12, dtype=np.float32).reshape(4, 3)
+    assert isinstance(model, krafla.OpenModel) and model.inputs[0].is_open and model.inputs[0].shape == (None, 3)
+    expected = krafla.load(OPEN, DEVICE, shapes={"0": (4, 3)})(x)
+    for rows in (4, 1, 3, 4):
+        np.testing.assert_array_equal(model(x[:rows]), expected[:rows])
+    assert "ready for 2 shapes" in repr(model)
+    np.testing.assert_array_equal(model.submit(x[:2]).result(), expected[:2])
+    np.testing.assert_array_equal(model.run_buffers(x[:2])[0].numpy(), expected[:2])
+    kept = model.for_shapes((2, 3))
+    assert kept is model.for_shapes((2, 3)) and kept.inputs[0].shape == (2, 3)
+    out = np.empty((3, 3), np.float32)
+    model(x[:3], out=out)
+    np.testing.assert_array_equal(out, expected[:3])
+    results, threads = {}, []
+    for rows in (1, 2, 3, 4, 1, 2, 3, 4):
+        threads.append(threading.Thread(target=lambda n=rows: results.setdefault(n, model(x[:n]))))
+        threads[-1].start()
+    for thread in threads:
+        thread.join()
+    for rows, result in results.items():
+        np.testing.assert_array_equal(result, expected[:rows])
+    assert "[4]" in str(raises(ValueError, lambda: model(x[:, 0])))
+    assert "[4, 2]" in str(raises(ValueError, lambda: model(x[:, :2])))
+    assert "is missing" in str(raises(TypeError, model.for_shapes))
+    for wrong in (lambda: model(), lambda: model(x, x), lambda: model(z=x), lambda: model(x.astype(np.float64))):
+        raises(TypeError, wrong)
+    raises(ValueError, lambda: krafla.load(OPEN, DEVICE, kept_shapes=0))
+    raises(krafla.InvalidArgument, lambda: krafla.load(OPEN, DEVICE, shapes={"q": (2, 3)}))
 
 
 def check_values(model):
@@ -271,6 +302,7 @@ def main():
     assert "instructions on" in model.placement and model.device in repr(model)
     check_calls(model)
     check_refusals(model)
+    check_open()
     check_values(model)
     check_forks(krafla.load(AFFINE, DEVICE))
     check_threads(model)

@@ -190,9 +190,34 @@ Instruction* Converter::CopyConstant(const Instruction& constant, Body& into) co
   return into.computation->Add(Opcode::kConstant, constant.shape(), {}, constant.attributes());
 }
 
-Result<std::unique_ptr<Module>> Converter::Convert() {
+Result<> Converter::ReadSymbols(std::string& meshes) {
   if (tree_.module.regions.size() != 1)
     return InvalidArgument("A StableHLO module has one region, not {}.", tree_.module.regions.size());
+  for (const Op& op : tree_.module.regions[0].ops) {
+    if (op.name == "func") {
+      KRAFLA_ASSIGN(std::string symbol, StringAttribute(op, "sym_name"));
+      if (!functions_.emplace(symbol, &op).second)
+        return InvalidArgument("The function '{}' is defined twice.", symbol);
+    } else if (op.name == "sdy.mesh") {
+      KRAFLA_ASSIGN(std::string symbol, StringAttribute(op, "sym_name"));
+      AttributeRef mesh = op.Find("mesh");
+      if (mesh == nullptr) return InvalidArgument("The mesh '{}' has no axes.", symbol);
+      KRAFLA_ASSIGN(meshes_[symbol], ParseSdyMesh(mesh->text));
+      meshes += Format("{}{} = {}", meshes.empty() ? "" : ", ", symbol, mesh->text);
+    } else {
+      return Unimplemented("A module cannot hold the operation '{}'.", op.name);
+    }
+  }
+  return {};
+}
+
+Result<const Op*> Converter::EntryFunction() const {
+  auto main = functions_.find(conversion_.entry);
+  if (main == functions_.end()) return InvalidArgument("The module has no function '{}'.", conversion_.entry);
+  return main->second;
+}
+
+Result<std::unique_ptr<Module>> Converter::Convert() {
   std::string name = "module";
   if (AttributeRef given = tree_.module.Find("sym_name"); given != nullptr && !given->text.empty()) name = given->text;
   module_ = std::make_unique<Module>(name);
@@ -209,33 +234,18 @@ Result<std::unique_ptr<Module>> Converter::Convert() {
   KRAFLA_TRY(count("mhlo.num_replicas", &module_->replica_count));
   KRAFLA_TRY(count("mhlo.num_partitions", &module_->num_partitions));
   std::string meshes;
-  for (const Op& op : tree_.module.regions[0].ops) {
-    if (op.name == "func") {
-      KRAFLA_ASSIGN(std::string symbol, StringAttribute(op, "sym_name"));
-      if (!functions_.emplace(symbol, &op).second)
-        return InvalidArgument("The function '{}' is defined twice.", symbol);
-    } else if (op.name == "sdy.mesh") {
-      KRAFLA_ASSIGN(std::string symbol, StringAttribute(op, "sym_name"));
-      AttributeRef mesh = op.Find("mesh");
-      if (mesh == nullptr) return InvalidArgument("The mesh '{}' has no axes.", symbol);
-      KRAFLA_ASSIGN(meshes_[symbol], ParseSdyMesh(mesh->text));
-      meshes += Format("{}{} = {}", meshes.empty() ? "" : ", ", symbol, mesh->text);
-    } else {
-      return Unimplemented("A module cannot hold the operation '{}'.", op.name);
-    }
-  }
+  KRAFLA_TRY(ReadSymbols(meshes));
   if (std::string said = FrontendAttributesOf(tree_.module); !said.empty())
     module_->other_attributes.emplace_back("frontend_attributes", "{" + said + "}");
   // Where XLA's HLO has them.
   if (!meshes.empty() && module_->num_partitions > 1)
     module_->other_attributes.emplace_back("frontend_attributes", "{xla.sdy.meshes={" + meshes + "}}");
-  auto main = functions_.find(conversion_.entry);
-  if (main == functions_.end()) return InvalidArgument("The module has no function '{}'.", conversion_.entry);
-  open_[main->first] = true;
-  KRAFLA_ASSIGN(Computation * entry, ConvertFunction(*main->second, true));
+  KRAFLA_ASSIGN(const Op* main, EntryFunction());
+  open_[conversion_.entry] = true;
+  KRAFLA_ASSIGN(Computation * entry, ConvertFunction(*main, true));
   module_->set_entry(entry);
-  KRAFLA_TRY(EntryAttributes(*main->second));
-  KRAFLA_TRY(EntryLayouts(*main->second));
+  KRAFLA_TRY(EntryAttributes(*main));
+  KRAFLA_TRY(EntryLayouts(*main));
   return std::move(module_);
 }
 
@@ -443,5 +453,7 @@ Result<Computation*> Converter::RegionComputation(const Op& op, const Body& oute
 Result<std::unique_ptr<Module>> ToModule(const Tree& tree, const Conversion& conversion) {
   return Converter(tree, conversion).Convert();
 }
+
+Result<std::vector<ProgramInput>> EntryInputs(const Tree& tree) { return Converter(tree, {}).EntryInputs(); }
 
 }  // namespace krafla::stablehlo

@@ -28,6 +28,7 @@ class Converter {
  public:
   Converter(const Tree& tree, const Conversion& conversion) : tree_(tree), conversion_(conversion) {}
   Result<std::unique_ptr<Module>> Convert();
+  Result<std::vector<ProgramInput>> EntryInputs();  // refine.cpp
 
   // What the families use.
   Result<Shape> ShapeOf(TypeRef type) const;
@@ -74,6 +75,9 @@ class Converter {
   Result<Computation*> Function(const std::string& name);
 
  private:
+  // What the module holds: functions_, and meshes as text.
+  Result<> ReadSymbols(std::string& meshes);
+  Result<const Op*> EntryFunction() const;
   Result<Computation*> ConvertFunction(const Op& func, bool is_entry = false);
   // refine.cpp
   Result<Shape> EntryShape(const Op& func, std::size_t argument);

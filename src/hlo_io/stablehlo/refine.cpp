@@ -68,6 +68,28 @@ std::string Converter::EntryName(const Op& func, std::size_t argument) const {
   return {};
 }
 
+Result<std::vector<ProgramInput>> Converter::EntryInputs() {
+  std::string meshes;
+  KRAFLA_TRY(ReadSymbols(meshes));
+  KRAFLA_ASSIGN(const Op* func, EntryFunction());
+  if (func->regions.size() != 1) return InvalidArgument("A function has one region, not {}.", func->regions.size());
+  std::vector<ProgramInput> out;
+  for (std::size_t a = 0; a < func->regions[0].arguments.size(); ++a) {
+    const TypeRef type = TypeOfValue(func->regions[0].arguments[a]);
+    if (type->kind != Type::Kind::kTensor) continue;  // a token
+    ProgramInput& input = out.emplace_back();
+    input.name = EntryName(*func, a);
+    input.type = type->element;
+    input.has_rank = !type->unranked;
+    for (std::size_t d = 0; d < type->dims.size(); ++d) {
+      const bool has_bound = d < type->bounds.size() && type->bounds[d] != kDynamicDim;
+      const int64_t size = type->dims[d] == kDynamicDim && has_bound ? type->bounds[d] : type->dims[d];
+      input.dimensions.push_back({size == kDynamicDim ? -1 : size, ""});
+    }
+  }
+  return out;
+}
+
 Result<> Converter::CheckGivenShapes(const Op& func) const {
   const std::size_t count = func.regions[0].arguments.size();
   for (const auto& [name, sizes] : conversion_.shapes) {

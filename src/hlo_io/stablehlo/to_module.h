@@ -12,6 +12,7 @@
 
 #include "hlo_io/stablehlo/op_tree.h"
 #include "ir/module.h"
+#include "krafla/program_inputs.h"
 #include "krafla/status.h"
 
 namespace krafla {
@@ -37,5 +38,7 @@ struct Conversion {
 // INVALID_ARGUMENT, naming the operation and its place, for programs that mean nothing; UNIMPLEMENTED for what the IR
 // cannot hold. The module is not verified.
 Result<std::unique_ptr<Module>> ToModule(const Tree& tree, const Conversion& conversion = {});
+// The arguments of "main", as it states them.
+Result<std::vector<ProgramInput>> EntryInputs(const Tree& tree);
 
 }  // namespace krafla::stablehlo
