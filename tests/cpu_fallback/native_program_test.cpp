@@ -165,6 +165,24 @@ TEST(NativeProgram, ShortRows) {
   }
 }
 
+// Few columns that are cut off a wide array: a tile has some of the rows that they lie in, and the last one fewer.
+TEST(NativeProgram, CutShortRows) {
+  for (const char* t : {"f32", "s32", "f64"})
+    for (const char* width : {"2", "3"}) {
+      const std::string type(t), w(width), all = type + "[300,500]", some = type + "[300," + w + "]",
+                                           rest = type + "[300," + std::to_string(500 - std::stoi(w)) + "]";
+      ExpectSameBits(Of("  x = " + type + "[302,500] parameter(0)\n",
+                        "  z = " + type + "[] constant(0)\n  t = " + type +
+                            "[2,500] slice(x), slice={[300:302], [0:500]}\n  a = " + all +
+                            " slice(x), slice={[0:300], [0:500]}\n  p = " + all +
+                            " pad(t, z), padding=297_1x0_0\n  u = " + all + " add(a, p)\n  b = " + some +
+                            " slice(u), slice={[0:300], [0:" + w + "]}\n  c = " + rest +
+                            " slice(u), slice={[0:300], [" + w + ":500]}\n  d = " + all + " pad(c, z), padding=0_0x0_" +
+                            w + "\n  e = " + all + " pad(b, z), padding=0_0x" + std::to_string(500 - std::stoi(w)) +
+                            "_0\n  ROOT r = " + all + " add(d, e)"));
+    }
+}
+
 // Tiles of several planes: what is one value for each image, one for each line, gathered, or a number of the plane's.
 TEST(NativeProgram, PlanesOfShortRows) {
   for (const char* t : {"f32", "f64", "u8"}) {

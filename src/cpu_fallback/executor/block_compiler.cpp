@@ -50,11 +50,14 @@ Result<BlockProgram> BlockCompiler::Run() {
 
 // Code that folds is not had for everything that there is other code for.
 void BlockCompiler::PlanNative() {
-  NativePlanner(out_, keys_, options_).Run();
+  const TileShape& tile = options_.tile;
+  const bool cuts_columns =
+      tile.column_dim >= 0 && space_.dims()[static_cast<std::size_t>(tile.column_dim)] % tile.columns != 0;
+  NativePlanner(out_, keys_, options_, cuts_columns).Run();
   if (!out_.native_parts_.empty() || options_.folds.empty()) return;
   BlockProgram::Options arrays = options_;
   arrays.folds = {};
-  NativePlanner(out_, keys_, arrays).Run();
+  NativePlanner(out_, keys_, arrays, cuts_columns).Run();
 }
 
 void BlockCompiler::FindDepends() {

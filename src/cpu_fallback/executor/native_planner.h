@@ -17,8 +17,9 @@ namespace krafla::cpu {
 
 class NativePlanner {
  public:
-  // keys: of the steps' operations.
-  NativePlanner(BlockProgram& program, const std::vector<BlockKey>& keys, const BlockProgram::Options& options)
+  // keys: of the steps' operations. cuts_columns: some tiles have fewer columns than the others.
+  NativePlanner(BlockProgram& program, const std::vector<BlockKey>& keys, const BlockProgram::Options& options,
+                bool cuts_columns)
       : out_(program),
         keys_(keys),
         elements_(options.elements),
@@ -27,7 +28,8 @@ class NativePlanner {
         folds_(options.folds),
         fold_side_(options.fold_side),
         adds_rows_(options.adds_rows),
-        adds_pairs_(options.adds_pairs) {}
+        adds_pairs_(options.adds_pairs),
+        cuts_columns_(cuts_columns) {}
   // Leaves the program as it is where native code is not had or not worth it, or does not fold.
   void Run();
 
@@ -114,7 +116,7 @@ class NativePlanner {
   uint64_t summed_;
   std::span<const std::optional<native::LaneOp>> folds_;
   FoldSide fold_side_ = FoldSide::kTile;
-  bool adds_rows_ = false, adds_pairs_ = false;
+  bool adds_rows_ = false, adds_pairs_ = false, cuts_columns_ = false;
   std::vector<int> fold_buffers_;
   bool along_rows_ = false, has_narrow_lanes_ = false;
   std::vector<Source> sources_;

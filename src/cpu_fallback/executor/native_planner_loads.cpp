@@ -100,10 +100,10 @@ bool NativePlanner::IsPacked(const Access& a) const {
          (a.storage != ElementType::kPred || has_narrow_lanes_) && (parts == 2 || parts == 4 || parts == 8) &&
          bytes <= 8 && GoesAlong(RowStride(a), parts);
 }
-// Loads whose place in a tile of short rows is a quotient and a remainder. (Such rows are never cut: every tile has all
-// of their columns.) Bytes only where the elements of a vector lie close together.
+// Loads whose place in a tile of short rows is a quotient and a remainder, of a divisor that holds for every tile.
+// Bytes only where the elements of a vector lie close together.
 bool NativePlanner::IsInShortRows(const Access& a) const {
-  return !along_rows_ && out_.tile_.rows > 1 && out_.tile_.columns > 1 &&
+  return !along_rows_ && !cuts_columns_ && out_.tile_.rows > 1 && out_.tile_.columns > 1 &&
          out_.tile_.columns < BlockProgram::kShortRow && a.mask < 0 && a.offsets < 0 &&
          native::LaneTypeOf(a.storage) != ElementType::kInvalid && !GoesAlong(RowStride(a), LaneStride(a)) &&
          (a.width >= 4 || IsInCloseShortRows(a)) &&
