@@ -33,8 +33,8 @@ const std::vector<Value>& Call::SequenceOf(std::size_t i) const {
 }
 XlaOp Call::In(std::size_t i) {
   const Value& value = ValueOf(i);
-  if (most_elements_ >= 0 && (value.literal == nullptr || value.shape.element_count() > most_elements_))
-    throw NotKnown{};
+  const int64_t most = value.is_computed ? most_elements_ * kGrowth : most_elements_;
+  if (most_elements_ >= 0 && (value.literal == nullptr || value.shape.element_count() > most)) throw NotKnown{};
   if (!ops_[i].valid()) ops_[i] = Importer::Materialize(b, value);
   return ops_[i];
 }

@@ -56,7 +56,8 @@ struct Value {
   Shape shape;
   std::shared_ptr<const Literal> literal;  // null: not known yet
   XlaOp op;
-  bool failed = false;  // what makes it was refused
+  bool failed = false;       // what makes it was refused
+  bool is_computed = false;  // no weight of the model, but computed while importing
   // Of integers that are not known because they are made of run-time sizes: what they are at least and at most.
   std::shared_ptr<const Literal> least, most;
   std::optional<Offset> offset;                // moving_parts.h
@@ -84,6 +85,8 @@ class Call {
         inputs_(std::move(inputs)),
         ops_(inputs_.size()),
         most_elements_(most_elements) {}
+
+  static constexpr int64_t kGrowth = 8;  // of most_elements, for what was computed
 
   Importer& importer;
   Scope& scope;
@@ -133,7 +136,7 @@ class Call {
  private:
   std::vector<const Value*> inputs_;
   std::vector<XlaOp> ops_;
-  int64_t most_elements_;  // of an input that is computed with at once; -1: the node goes into the program
+  int64_t most_elements_;  // of a weight that is computed with at once; -1: the node goes into the program
 };
 
 // --- what operators are made of (arithmetic.cpp) -----------------------------------------------------------------

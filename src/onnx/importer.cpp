@@ -14,6 +14,8 @@ namespace {
 // What is computed while importing: shape arithmetic is far below, weights are above and stay in the program, where the
 // passes see them.
 constexpr int64_t kFoldedElements = 1 << 16;
+// What is computed of these, as the filters that front ends of audio make of ranges, may grow.
+constexpr int64_t kComputedElements = kFoldedElements * Call::kGrowth;
 constexpr int64_t kFoldedWork = 50'000'000;
 // Nodes that a small file may unfold to, by loops and functions that call each other, and elements of sequences.
 constexpr int64_t kMaxNodes = 1'000'000;
@@ -51,7 +53,7 @@ const OpRow* FindOp(std::string_view domain, std::string_view name, int64_t opse
 
 std::string FullName(const Node& node) { return node.domain.empty() ? node.op_type : node.domain + "." + node.op_type; }
 
-bool IsSmall(const Shape& shape) { return shape.element_count() <= kFoldedElements; }
+bool IsSmall(const Shape& shape) { return shape.element_count() <= kComputedElements; }
 
 }  // namespace
 
@@ -138,6 +140,7 @@ std::optional<std::vector<Value>> ComputeAtOnce(Call& call, XlaBuilder& aside, O
     if (!ops[i].IsUninitialized()) {
       out[i].literal = std::make_shared<Literal>(std::move(results->elements()[next++]));
       out[i].shape = out[i].literal->shape();  // sizes that the values decide are known now
+      out[i].is_computed = call.node.op_type != "Constant";
     }
   return out;
 }
