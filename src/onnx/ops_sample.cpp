@@ -69,7 +69,10 @@ Outputs OnDeformConv(Call& c) {
   Outputs at;
   Ints k(rank), p(rank);
   for (std::size_t i = 0; i < rank; ++i) {
-    std::vector<double> base(static_cast<std::size_t>(Volume(Ints{elements, points})));
+    // Of an image that is declared too large the table of places would be, too.
+    const int64_t places = Volume(Ints{elements, points});
+    if (places > (1 << 26)) Refuse("An image of {} with windows of {} elements.", ShapeOf(x).ToString(false), elements);
+    std::vector<double> base(static_cast<std::size_t>(places));
     for (int64_t e = 0; e < elements; ++e)
       for (int64_t q = 0; q < points; ++q) {
         DelinearizeIndex(e, size, k);

@@ -89,12 +89,12 @@ Outputs OnStft(Call& c) {
   int64_t n = c.Has(3) ? c.KnownInts(3, "the length").at(0) : c.Has(2) ? c.ShapeOf(2).dim(0) : 0;
   if (d.size() < 2 || step <= 0 || n <= 0 || n > d[1]) Reject("Frames of {} elements, {} apart.", n, step);
   const int64_t frames = (d[1] - n) / step + 1, bins = c.Int("onesided", 1) != 0 ? n / 2 + 1 : n;
-  Ints places;
-  for (int64_t f = 0; f < frames; ++f)
-    for (int64_t i = 0; i < n; ++i) places.push_back(f * step + i);
+  const Shape each = MakeShape(S64, Ints{frames, n});
+  const XlaOp first = Iota(c.b, each, 0);
+  const XlaOp places = Add(Mul(first, Like(first, static_cast<double>(std::min(step, d[1])))), Iota(c.b, each, 1));
   auto part = [&](int64_t i) {
     XlaOp signal = d.size() == 3 ? Reshape(SliceInDim(x, i, i + 1, 1, 2), {d[0], d[1]}) : x;
-    signal = Reshape(TakeAt(signal, 1, places), {d[0], frames, n});
+    signal = Reshape(TakeAlong(signal, places, 1), {d[0], frames, n});
     return c.Has(2) ? Mul(signal, BroadcastTo(c.In(2), DimsOf(signal))) : signal;
   };
   return {Joined(Fourier(part(0), d.size() == 3 && d[2] == 2 ? part(1) : XlaOp(), n, bins))};

@@ -35,7 +35,7 @@ Grams GramsOf(const Call& c) {
   }
   if (all != static_cast<int64_t>(g.columns.size())) Reject("{} columns of {} n-grams.", g.columns.size(), all);
   for (const int64_t column : g.columns)
-    if (column < 0 || column > 1 << 28) Reject("A column {}.", column);
+    if (column < 0 || column > 1 << 24) Reject("A column {}.", column);
   return g;
 }
 
