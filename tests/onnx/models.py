@@ -45,6 +45,9 @@ MODELS = [
     ("openwakeword/resources/models/embedding_model.onnx", {"input_1": (1, 76, 32, 1)}, {}),
     ("speechmos/dnsmos_models/sig_bak_ovr.onnx", {"input_1": (1, 144160)}, {}),
     ("speechmos/plcmos_models/plcmos_v2.onnx", {"degraded_audio": (1, 1, 64, 257), "rater_embed": (1, 64)}, {}),
+    ("piper/hebrew/nakdimon.onnx", {"input_1": (1, 60)}, {}),
+    ("swift_f0/model.onnx", {"audio": (1, 16000)}, {"fmin": 50.0, "fmax": 1000.0}),
+    ("captcha_recognizer/models/slider.onnx", {"images": (1, 3, 640, 640)}, {}),
     ("basic_pitch/saved_models/icassp_2022/nmp.onnx", {"serving_default_input_2:0": (1, 43844, 1)}, {}),
 ]
 NUMPY = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(int32)": np.int32, "tensor(int64)": np.int64}

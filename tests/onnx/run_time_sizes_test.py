@@ -23,7 +23,7 @@ def integers(name, *values):
 
 
 WEIGHTS = [integers("zero", 0), integers("one", 1), integers("two", 2), integers("three", 3), integers("minus", -1), integers("five", 5), integers("halves", 2, -1, 4),
-           integers("all", 2**40), integers("boxes_all", BOXES), integers("minus_five", -5), integers("one_open_one", -1, 1), integers("one_four", 1, 4),
+           integers("all", 2**40), integers("boxes_all", BOXES), integers("minus_five", -5), numpy_helper.from_array(np.arange(4, dtype=np.float32), "four"), integers("one_open_one", -1, 1), integers("one_four", 1, 4),
            numpy_helper.from_array(np.array(1, np.int64), "step_one"), numpy_helper.from_array(np.array(1, np.float32), "one_more"),
            integers("table", *range(BOXES, -1, -1)), numpy_helper.from_array(np.array([0.3], np.float32), "overlap"),
            numpy_helper.from_array(np.array(20, np.int64), "turns"), numpy_helper.from_array(np.array(True), "yes"),
@@ -56,6 +56,17 @@ WIDENS = helper.make_graph([helper.make_node("Add", ["sum", "step"], ["more"]), 
                             helper.make_tensor_value_info("sum", TensorProto.FLOAT, None), helper.make_tensor_value_info("unread", TensorProto.FLOAT, None)],
                            [helper.make_tensor_value_info("goes_on", TensorProto.BOOL, []), helper.make_tensor_value_info("more", TensorProto.FLOAT, None),
                             helper.make_tensor_value_info("moved", TensorProto.FLOAT, None)])
+# A loop whose condition counts a number up to another, as Keras' exporter writes it, and what its turns give.
+COUNTS = helper.make_graph([helper.make_node("Add", ["place", "step_one"], ["next"]), helper.make_node("Cast", ["next"], ["f"], to=TensorProto.FLOAT),
+                            helper.make_node("Cast", ["most"], ["g"], to=TensorProto.FLOAT), helper.make_node("Less", ["f", "g"], ["goes_on"]),
+                            helper.make_node("Gather", ["boxes", "place"], ["row"]), helper.make_node("Add", ["sum", "row"], ["more"]),
+                            helper.make_node("Identity", ["most"], ["same"])], "counts",
+                           [helper.make_tensor_value_info("turn", TensorProto.INT64, []), helper.make_tensor_value_info("goes", TensorProto.BOOL, []),
+                            helper.make_tensor_value_info("place", TensorProto.INT64, []), helper.make_tensor_value_info("most", TensorProto.INT64, []),
+                            helper.make_tensor_value_info("sum", TensorProto.FLOAT, [4])],
+                           [helper.make_tensor_value_info("goes_on", TensorProto.BOOL, []), helper.make_tensor_value_info("next", TensorProto.INT64, []),
+                            helper.make_tensor_value_info("same", TensorProto.INT64, []), helper.make_tensor_value_info("more", TensorProto.FLOAT, [4]),
+                            helper.make_tensor_value_info("row", TensorProto.FLOAT, [4])])
 GRAPHS = {
     "one at most": ([("Slice", ["mask", "zero", "one", "zero"], "first"), ("NonZero", ["first"], "found"), ("Transpose", ["found"], "points"),
                      ("Slice", ["points", "zero", "one", "one"], "y0"), ("Shape", ["points"], "y1"), ("Unsqueeze", ["points", "zero"], "y2"),
@@ -83,6 +94,8 @@ GRAPHS = {
                       ("If", ["empty"], "z", {"then_branch": NUMBER, "else_branch": NUMBERS}), ("Add", ["z", "start"], "y0"),
                       ("Slice", ["scores", "zero", "one", "zero"], "step"), ("Loop", ["turns", "yes", "one_more", "one_more"], ("y1", "y2"), {"body": WIDENS})],
               ["y0", "y1", "y2"]),
+    "counted": (MASK + [("Gather", ["boxes", "step_one"], "first_row"), ("Loop", ["", "yes", "step_one", "turns", "first_row"], ("y0", "y1", "y2", "y3"), {"body": COUNTS}),
+                        ("Loop", ["", "yes", "step_one", "turns", "four"], ("y4", "y5", "y6", "y7"), {"body": COUNTS})], [f"y{i}" for i in range(8)]),
     "images": (MASK + [("GatherND", ["boxes", "index"], "some"), ("Unsqueeze", ["some", "one"], "wide_ones"), ("Conv", ["wide_ones", "kernel"], "y0"),
                        ("MaxPool", ["y0"], "y1", {"kernel_shape": [2]})], ["y0", "y1"]),
     "rows": (MASK + [("GatherND", ["boxes", "index"], "some"), ("MatMul", ["some", "columns"], "y0"), ("ArgMax", ["some"], "y1", {"axis": 1, "keepdims": 0}),
