@@ -460,6 +460,33 @@ TEST(ConvKernelTest, FewFeaturesOverLongRows) {
     }
 }
 
+// Depthwise ones with the positions as lanes: padding on one side, dilations, steps, a window longer than the signal, a
+// kernel that is read where it lies or is packed, pictures whose rows are many vectors, and copies that a task makes
+// for itself or shares.
+TEST(ConvKernelTest, DepthwiseOverRows) {
+  for (bool last : {false, true})
+    for (ElementType type : {ElementType::kF32, ElementType::kF64, ElementType::kF16}) {
+      const bool is_half = type == ElementType::kF16;
+      const ConvCase::Extra x{.groups = 48,
+                              .channels_last = last,
+                              .input_type = type,
+                              .sum = is_half ? ElementType::kF32 : type,
+                              .result = type,
+                              .after = last ? After::kStore : After::kBiasRelu};
+      CheckConv({1, 48, 48, {501}, {31}, {1}, {15}, {15}, {1}, {1}, x});
+      CheckConv({3, 48, 48, {130}, {4}, {1}, {3}, {0}, {1}, {1}, x});
+      CheckConv({2, 48, 48, {200}, {15}, {1}, {28}, {28}, {4}, {1}, x});
+      CheckConv({2, 48, 48, {200}, {5}, {3}, {2}, {2}, {2}, {1}, x});
+      CheckConv({1, 48, 48, {20}, {31}, {1}, {15}, {15}, {1}, {1}, x});
+      CheckConv({1, 48, 48, {3, 90}, {3, 5}, {1, 1}, {1, 2}, {1, 2}, {1, 1}, {1, 1}, x});
+      CheckConv({1, 48, 48, {41, 37}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, x});
+      ConvCase::Extra reversed = x;
+      reversed.reversal = true;
+      CheckConv({1, 48, 48, {100}, {7}, {1}, {3}, {3}, {1}, {1}, reversed});
+    }
+  CheckConv({1, 2, 2, {70000}, {3}, {1}, {1}, {1}, {1}, {1}, {.groups = 2}});
+}
+
 // Windows as long as a picture, with every number of rows in registers; what lies in memory otherwise is copied, and so
 // are columns that are no whole vectors.
 TEST(ConvKernelTest, LongWindows) {

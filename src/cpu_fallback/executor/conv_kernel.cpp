@@ -134,7 +134,16 @@ class PiecesConv final : public CpuKernel {
     }
   };
 
-  enum class Product : uint8_t { kBatchGroups, kOneDnn, kFeatureGroups, kRows, kFewLongWindows, kWindows, kOwn };
+  enum class Product : uint8_t {
+    kBatchGroups,
+    kOneDnn,
+    kFeatureGroups,
+    kRowsOfGroups,
+    kRows,
+    kFewLongWindows,
+    kWindows,
+    kOwn
+  };
   // Who multiplies what, from the best to what always can.
   bool ChooseProduct(const ConvKernel& body, int threads) {
     ConvKernel wide = body;
@@ -146,6 +155,8 @@ class PiecesConv final : public CpuKernel {
     if (can_widen && Choose(wide, Product::kBatchGroups, threads)) return true;
     // Where oneDNN fills few lanes.
     if (can_widen && IsThin(body.attributes, body.kernel_dims) && Choose(wide, Product::kRows, threads)) return true;
+    // Depthwise ones with the channels in front, whose groups are no lanes without moving all of the arrays.
+    if (Choose(body, Product::kRowsOfGroups, threads)) return true;
     const bool widened = body.input_type != wide.input_type || body.kernel_type != wide.kernel_type;
     const bool has_tiles = widened && HasOneDnnTiles();
     if (can_widen && Choose(wide, has_tiles ? Product::kFewLongWindows : Product::kWindows, threads)) return true;
@@ -190,7 +201,9 @@ class PiecesConv final : public CpuKernel {
     std::optional<ConvPieces> pieces = CutIntoOrdinary(body, strides, offset, type);
     if (!pieces) return false;
     if (product == Product::kOneDnn) onednn_ = MakeOneDnnConvolutions(pieces->ordinary, threads, keeps_kernel_);
-    else if (product == Product::kRows && RowConv::Takes(pieces->ordinary, body.accumulate_type))
+    else if ((product == Product::kRows ||
+              (product == Product::kRowsOfGroups && RowConv::AreRowsOfGroups(pieces->ordinary))) &&
+             RowConv::Takes(pieces->ordinary, body.accumulate_type))
       rows_.emplace(pieces->ordinary, body.accumulate_type, threads);
     else if ((product == Product::kWindows || (product == Product::kFewLongWindows && pieces->ordinary.size() == 1 &&
                                                LongWindowConv::AreFewSums(pieces->ordinary[0]))) &&

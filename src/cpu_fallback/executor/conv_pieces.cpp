@@ -183,6 +183,19 @@ std::optional<ConvolutionProblem> WithLongestInnermost(const ConvolutionProblem&
   return out;
 }
 
+ConvolutionProblem DepthwiseAsPictures(const ConvolutionProblem& problem) {
+  ConvolutionProblem out = problem;
+  if (problem.window.strides.size() != 1 || problem.window.groups == 1) return out;
+  for (TensorView* view : {&out.input, &out.kernel, &out.result}) {
+    view->dims.insert(view->dims.begin() + 2, 1);
+    view->strides.insert(view->strides.begin() + 2, view->dims.back() * view->strides.back());
+  }
+  ConvolutionWindow& w = out.window;
+  for (Dims* of : {&w.strides, &w.dilations}) of->insert(of->begin(), 1);
+  for (Dims* of : {&w.padding_low, &w.padding_high}) of->insert(of->begin(), 0);
+  return out;
+}
+
 void FillWithZeros(const TensorView& view, std::byte* base) {
   const auto width = static_cast<std::size_t>(StorageBytes(view.type));
   // Runs along the dimension that is dense, where there is one.

@@ -34,6 +34,10 @@ std::optional<ConvPieces> CutIntoOrdinary(const plan::ConvKernel& body, const Di
 // than f32.
 std::optional<ConvolutionProblem> WithLongestInnermost(const ConvolutionProblem& problem);
 
+// A depthwise convolution of signals as one of pictures of one row, which oneDNN 3.7.2 alone is fast at; others as they
+// are.
+ConvolutionProblem DepthwiseAsPictures(const ConvolutionProblem& problem);
+
 // Writes zeros to the view.
 void FillWithZeros(const TensorView& view, std::byte* base);
 

@@ -538,7 +538,8 @@ Convolution ConvolutionFor(const ConvolutionProblem& p) {
   return WithoutIdleTaps(std::move(c));
 }
 
-bool AddProblem(Jobs& jobs, const ConvolutionProblem& problem, int64_t parts, int threads) {
+bool AddProblem(Jobs& jobs, const ConvolutionProblem& given, int64_t parts, int threads) {
+  const ConvolutionProblem problem = DepthwiseAsPictures(given);
   const auto& [input, kernel, result, window] = problem;
   if (!IsRightThere(problem)) return false;
   if (window.strides.size() > 3 || !DataTypeOf(input.type) || !DataTypeOf(kernel.type) || !DataTypeOf(result.type))

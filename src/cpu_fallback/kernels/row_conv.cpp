@@ -102,6 +102,10 @@ constexpr int64_t kLeastProducts = 2;
 constexpr int64_t kFewChannels = 8, kMostOutputs = 64;
 // Positions of rows that are one call: their sums stay in the L1 cache.
 constexpr int64_t kBlockPositions = 2048;
+// What a task copies for itself stays in the L2 cache.
+constexpr int64_t kMostAloneBytes = 256 * 1024;
+// Rows of a block that are shorter than so many vectors follow each other without filling their last ones.
+constexpr int64_t kFewVectors = 8;
 
 // The longest rows of the result.
 std::size_t RowsOf(const ConvolutionProblem& p) {
@@ -133,6 +137,20 @@ bool RowConv::Takes(std::span<const ConvolutionProblem> problems, ElementType ty
   return true;
 }
 
+bool RowConv::AreRowsOfGroups(std::span<const ConvolutionProblem> problems) {
+  const int64_t lanes = HWY_DYNAMIC_DISPATCH(FindRowConvLoops)(ElementType::kF32).lanes;
+  return std::ranges::all_of(problems, [&](const ConvolutionProblem& p) {
+    if (p.window.strides.empty() || p.window.groups == 1) return false;
+    const std::size_t along = RowsOf(p);
+    // Of pictures the rows at the borders are convolved one by one, and so are all of them with steps.
+    const bool is_picture = SpatialElements(p.result) > p.result.dims[2 + along];
+    if (is_picture && p.result.dims[2 + along] <= 2 * lanes) return false;
+    if (is_picture && std::ranges::count(p.window.strides, 1) < std::ssize(p.window.strides)) return false;
+    return p.kernel.dims[1] == 1 && p.kernel.dims[0] == p.window.groups && p.input.strides[2 + along] == 1 &&
+           p.result.strides[2 + along] == 1;
+  });
+}
+
 int64_t RowConv::KernelBytes(const Problem& problem) const {
   return RoundUp(problem.channels * problem.outer_taps * problem.taps * problem.outputs * width_, 64);
 }
@@ -153,29 +171,30 @@ RowConv::RowConv(std::span<const ConvolutionProblem> problems, ElementType type,
       problem.result_rows *= p.result.dims[2 + d];
       problem.outer_taps *= p.kernel.dims[2 + d];
     }
-    const int64_t stride = p.window.strides[along], dilation = p.window.dilations[along];
-    problem.phase_length = RoundUp(problem.length, loops_.lanes) + (problem.taps - 1) * dilation / stride;
-    problem.phase_length = RoundUp(problem.phase_length, loops_.lanes);
-    for (int64_t t = 0; t < problem.taps; ++t) {
-      const int64_t phase = t * dilation % stride;
-      auto at = std::ranges::find(problem.phases, phase);
-      if (at == problem.phases.end()) at = problem.phases.insert(at, phase);
-      problem.shifts.push_back((at - problem.phases.begin()) * problem.phase_length + t * dilation / stride);
-    }
-    problem.row_length = std::ssize(problem.phases) * problem.phase_length;
     for (int64_t o = 0; o < problem.outer_taps; ++o) problem.outer_index.push_back(RowIndex(problem, p.kernel.dims, o));
+    CutIntoPhases(problem);
     ChooseBlock(problem);
-    problem.copy = size;
-    const int64_t elements = p.input.dims[0] * p.input.dims[1] * problem.input_rows * problem.row_length;
-    size += RoundUp(elements * width_, 64);
-    problem.packed_kernel = size;
-    size += p.window.groups * KernelBytes(problem);
     problem.first_copy = copies_, problem.first_pack = packs_, problem.first_task = tasks_;
-    const int64_t extent = problem.block_dim < 0 ? 1 : p.input.dims[2 + At(problem.block_dim)];
-    copies_ += p.input.dims[0] * problem.input_rows / extent * problem.copy_blocks;
-    packs_ += p.window.groups;
-    tasks_ += p.input.dims[0] * p.window.groups * problem.result_rows / problem.block_extent * problem.blocks;
-    copy_nanoseconds_ += static_cast<double>(elements) / 2;
+    const int64_t groups = p.input.dims[0] * p.window.groups;
+    const int64_t alone_bytes = CopyBytes(problem, problem.channels);
+    problem.is_alone = groups >= 2 * threads && alone_bytes <= kMostAloneBytes;
+    tasks_ += groups;
+    if (problem.is_alone) {
+      alone_bytes_ = std::max(alone_bytes_, alone_bytes);
+    } else {
+      problem.copy = size;
+      size += CopyBytes(problem, p.input.dims[0] * p.input.dims[1]);
+      const int64_t extent = problem.block_dim < 0 ? 1 : p.input.dims[2 + At(problem.block_dim)];
+      copies_ += p.input.dims[0] * problem.input_rows / extent * problem.copy_blocks;
+      tasks_ += groups * (problem.result_rows / problem.block_extent * problem.blocks - 1);
+    }
+    problem.packs_kernel = problem.outputs > 1 || (problem.taps > 1 && p.kernel.strides[2 + along] != 1);
+    if (problem.packs_kernel) {
+      problem.packed_kernel = size;
+      size += p.window.groups * KernelBytes(problem);
+      packs_ += p.window.groups;
+    }
+    copy_nanoseconds_ += static_cast<double>(CopyBytes(problem, p.input.dims[0] * p.input.dims[1])) / width_ / 2;
     nanoseconds_ += static_cast<double>(p.input.dims[0] * p.kernel.dims[0] * problem.result_rows * problem.length) *
                     static_cast<double>(problem.channels * problem.outer_taps * problem.taps) / 20;
     sums_bytes_ = std::max(sums_bytes_, problem.outputs * SumsStride(problem, problem.block_rows) * width_);
@@ -184,9 +203,31 @@ RowConv::RowConv(std::span<const ConvolutionProblem> problems, ElementType type,
   }
   sums_bytes_ = RoundUp(sums_bytes_, 64);
   pointers_bytes_ = RoundUp(pointers * static_cast<int64_t>(sizeof(void*)), 64);
-  worker_bytes_ = sums_bytes_ + 2 * pointers_bytes_;
+  worker_bytes_ = sums_bytes_ + 2 * pointers_bytes_ + alone_bytes_;
   workers_ = size;
   scratch_bytes_ = size + worker_bytes_ * threads;
+}
+
+void RowConv::CutIntoPhases(Problem& problem) const {
+  const ConvolutionWindow& w = problem.p.window;
+  const int64_t stride = w.strides[problem.along], dilation = w.dilations[problem.along];
+  const int64_t halo = (problem.taps - 1) * dilation / stride;
+  problem.phase_length = problem.length + halo;
+  // A row that is alone has vectors of its own.
+  const bool is_long = problem.length >= kFewVectors * loops_.lanes || w.strides.size() == 1;
+  if (is_long || stride > 1) problem.phase_length = RoundUp(RoundUp(problem.length, loops_.lanes) + halo, loops_.lanes);
+  for (int64_t t = 0; t < problem.taps; ++t) {
+    const int64_t phase = t * dilation % stride;
+    auto at = std::ranges::find(problem.phases, phase);
+    if (at == problem.phases.end()) at = problem.phases.insert(at, phase);
+    problem.shifts.push_back((at - problem.phases.begin()) * problem.phase_length + t * dilation / stride);
+  }
+  problem.row_length = std::ssize(problem.phases) * problem.phase_length;
+}
+
+// The last vector of the last row reads beyond what the row has.
+int64_t RowConv::CopyBytes(const Problem& problem, int64_t channels) const {
+  return RoundUp((channels * problem.input_rows * problem.row_length + loops_.lanes) * width_, 64);
 }
 
 // Rows lie in the copy one behind the other. Where a row of the result is one further than the one before it, in all
@@ -208,7 +249,7 @@ void RowConv::ChooseBlock(Problem& problem) {
 }
 
 int64_t RowConv::SumsStride(const Problem& problem, int64_t rows) const {
-  return (rows - 1) * problem.row_length + RoundUp(problem.length, loops_.lanes);
+  return RoundUp((rows - 1) * problem.row_length + problem.length, loops_.lanes);
 }
 
 Dims RowConv::RowIndex(const Problem& problem, const Dims& dims, int64_t row) {
@@ -221,6 +262,15 @@ Dims RowConv::RowIndex(const Problem& problem, const Dims& dims, int64_t row) {
   return out;
 }
 
+// Where the first element of row `row` lies.
+int64_t RowConv::PlaceOfRow(const Problem& problem, int64_t image, int64_t channel, int64_t row) {
+  const TensorView& view = problem.p.input;
+  const Dims index = RowIndex(problem, view.dims, row);
+  int64_t at = view.offset + image * view.strides[0] + channel * view.strides[1];
+  for (std::size_t d = 0; d < index.size(); ++d) at += index[d] * view.strides[2 + d];
+  return at;
+}
+
 // Rows of all channels, from [channels][rows][phases][phase_length] on: one, or those of a block.
 void RowConv::CopyRows(const Problem& problem, int64_t number, const std::byte* input, std::byte* to) const {
   const TensorView& view = problem.p.input;
@@ -228,17 +278,30 @@ void RowConv::CopyRows(const Problem& problem, int64_t number, const std::byte* 
   const int64_t first = number % problem.copy_blocks * problem.copy_rows, rest = number / problem.copy_blocks;
   const int64_t outer_rows = problem.input_rows / extent, image = rest / outer_rows, channels = view.dims[1];
   const int64_t row = rest % outer_rows * extent + first, rows = std::min(problem.copy_rows, extent - first);
-  const Dims index = RowIndex(problem, view.dims, row);
-  int64_t at = view.offset + image * view.strides[0];
-  for (std::size_t d = 0; d < index.size(); ++d) at += index[d] * view.strides[2 + d];
-  const int64_t channel_step = problem.input_rows * problem.row_length;
-  to += (image * channels * channel_step + row * problem.row_length) * width_;
+  to += (image * channels * problem.input_rows + row) * problem.row_length * width_;
+  CopyLines(problem, PlaceOfRow(problem, image, 0, row), channels, rows, input, to);
+}
+
+// All rows of the channels of a group.
+void RowConv::CopyGroup(const Problem& problem, int64_t image, int64_t group, const std::byte* input,
+                        std::byte* to) const {
+  const bool are_together = problem.channels == 1 && problem.block_dim >= 0;
+  const int64_t rows = are_together ? problem.p.input.dims[2 + At(problem.block_dim)] : 1;
+  for (int64_t row = 0; row < problem.input_rows; row += rows)
+    CopyLines(problem, PlaceOfRow(problem, image, group * problem.channels, row), problem.channels, rows, input,
+              to + row * problem.row_length * width_);
+}
+
+// `rows` rows of the first of the channels, or one of each of them, from element `at` on.
+void RowConv::CopyLines(const Problem& problem, int64_t at, int64_t channels, int64_t rows, const std::byte* input,
+                        std::byte* to) const {
+  const TensorView& view = problem.p.input;
   const int64_t stride = problem.p.window.strides[problem.along], step = view.strides[2 + problem.along];
   const int64_t padding = problem.p.window.padding_low[problem.along], length = view.dims[2 + problem.along];
   // Several rows are of one channel; channels, of which there may be many, are the rows of a tile otherwise.
   const int64_t lines = rows > 1 ? rows : channels;
   const int64_t from_step = rows > 1 ? view.strides[2 + At(problem.block_dim)] : view.strides[1];
-  const int64_t to_step = rows > 1 ? problem.row_length : channel_step;
+  const int64_t to_step = rows > 1 ? problem.row_length : problem.input_rows * problem.row_length;
   if (rows > 1) std::memset(to, 0, At(rows * problem.row_length * width_));
   for (int64_t phase : problem.phases) {
     // Element q is that of position q * stride + phase - padding.
@@ -287,12 +350,10 @@ int64_t RowConv::RowsWithSameTaps(const Problem& problem, const Dims& index, int
 }
 
 void RowConv::RunRows(const Problem& problem, const Dims& index, int64_t rows_count, int64_t image, int64_t group,
-                      const std::byte* scratch, std::byte* result, std::byte* memory) const {
+                      const Sources& from, std::byte* result, std::byte* memory) const {
   const ConvolutionProblem& p = problem.p;
   const auto** rows = reinterpret_cast<const std::byte**>(memory + sums_bytes_);
   const auto** weights = reinterpret_cast<const std::byte**>(memory + sums_bytes_ + pointers_bytes_);
-  const std::byte* kernel = scratch + problem.packed_kernel + group * KernelBytes(problem);
-  const std::byte* copy = scratch + problem.copy;
   std::size_t found = 0;
   for (int64_t o = 0; o < problem.outer_taps; ++o) {
     const Dims& tap = problem.outer_index[At(o)];
@@ -305,9 +366,13 @@ void RowConv::RunRows(const Problem& problem, const Dims& index, int64_t rows_co
       input_row = input_row * p.input.dims[2 + d] + at;
     }
     for (int64_t c = 0; c < problem.channels && inside; ++c) {
-      const int64_t channel = image * p.input.dims[1] + group * problem.channels + c;
-      rows[found] = copy + (channel * problem.input_rows + input_row) * problem.row_length * width_;
-      weights[found++] = kernel + (c * problem.outer_taps + o) * problem.taps * problem.outputs * width_;
+      rows[found] = from.rows + (c * problem.input_rows + input_row) * problem.row_length * width_;
+      int64_t weight = (c * problem.outer_taps + o) * problem.taps * problem.outputs;
+      if (!problem.packs_kernel) {
+        weight = c * p.kernel.strides[1];
+        for (std::size_t d = 0; d < tap.size(); ++d) weight += tap[d] * p.kernel.strides[2 + d];
+      }
+      weights[found++] = from.kernel + weight * width_;
     }
   }
   RowConvSums sums{.shifts = problem.shifts, .features = problem.outputs};
@@ -337,20 +402,40 @@ void RowConv::RunRows(const Problem& problem, const Dims& index, int64_t rows_co
              rows_count, problem.length);
 }
 
-void RowConv::RunTask(const Problem& problem, int64_t task, const std::byte* scratch, std::byte* result,
-                      std::byte* memory) const {
-  const ConvolutionProblem& p = problem.p;
-  const int64_t first = task % problem.blocks * problem.block_rows, rest = task / problem.blocks;
-  const int64_t outer_rows = problem.result_rows / problem.block_extent, image_group = rest / outer_rows;
-  // The block's dimension is the innermost of those of rows.
-  Dims index = RowIndex(problem, p.result.dims, rest % outer_rows * problem.block_extent + first);
+// Block `block` of the rows of an image and a group. The block's dimension is the innermost of those of rows.
+void RowConv::RunBlock(const Problem& problem, int64_t block, int64_t image, int64_t group, const Sources& from,
+                       std::byte* result, std::byte* memory) const {
+  const int64_t first = block % problem.blocks * problem.block_rows;
+  Dims index = RowIndex(problem, problem.p.result.dims, block / problem.blocks * problem.block_extent + first);
   int64_t left = std::min(problem.block_rows, problem.block_extent - first);
   while (left > 0) {
     const int64_t now = RowsWithSameTaps(problem, index, left);
-    RunRows(problem, index, now, image_group / p.window.groups, image_group % p.window.groups, scratch, result, memory);
+    RunRows(problem, index, now, image, group, from, result, memory);
     left -= now;
     if (left > 0) index[At(problem.block_dim)] += now;
   }
+}
+
+void RowConv::RunTask(const Problem& problem, int64_t task, const std::byte* input, const std::byte* kernel,
+                      const std::byte* scratch, std::byte* result, std::byte* memory) const {
+  const ConvolutionProblem& p = problem.p;
+  const int64_t blocks = problem.result_rows / problem.block_extent * problem.blocks;
+  const int64_t image_group = problem.is_alone ? task : task / blocks;
+  const int64_t image = image_group / p.window.groups, group = image_group % p.window.groups;
+  const int64_t channel = image * p.input.dims[1] + group * problem.channels;
+  Sources from;
+  from.kernel = problem.packs_kernel
+                    ? scratch + problem.packed_kernel + group * KernelBytes(problem)
+                    : kernel + (p.kernel.offset + group * problem.outputs * p.kernel.strides[0]) * width_;
+  if (!problem.is_alone) {
+    from.rows = scratch + problem.copy + channel * problem.input_rows * problem.row_length * width_;
+    RunBlock(problem, task % blocks, image, group, from, result, memory);
+    return;
+  }
+  std::byte* const copy = memory + worker_bytes_ - alone_bytes_;
+  CopyGroup(problem, image, group, input, copy);
+  from.rows = copy;
+  for (int64_t block = 0; block < blocks; ++block) RunBlock(problem, block, image, group, from, result, memory);
 }
 
 void RowConv::Run(const std::byte* input, const std::byte* kernel, std::byte* result, ThreadPool& pool,
@@ -375,7 +460,8 @@ void RowConv::Run(const std::byte* input, const std::byte* kernel, std::byte* re
   pool.ParallelParts(tasks_, nanoseconds_, [&](int64_t begin, int64_t end, int worker) {
     for (int64_t n = begin; n < end && !IsInterrupted(); ++n) {
       const Problem& problem = problem_of(n, &Problem::first_task);
-      RunTask(problem, n - problem.first_task, scratch, result, scratch + workers_ + worker * worker_bytes_);
+      RunTask(problem, n - problem.first_task, input, kernel, scratch, result,
+              scratch + workers_ + worker * worker_bytes_);
     }
   });
 }

@@ -29,6 +29,9 @@ class RowConv {
  public:
   // All of them of `type`: f32, f64, or integers of 32 or 64 bits.
   static bool Takes(std::span<const ConvolutionProblem> problems, ElementType type);
+  // Depthwise, with rows that lie in memory element by element: what has the groups as lanes would move all of the
+  // arrays first.
+  static bool AreRowsOfGroups(std::span<const ConvolutionProblem> problems);
   RowConv(std::span<const ConvolutionProblem> problems, ElementType type, int threads);
   int64_t scratch_bytes() const { return scratch_bytes_; }
   void Run(const std::byte* input, const std::byte* kernel, std::byte* result, ThreadPool& pool,
@@ -47,27 +50,42 @@ class RowConv {
     int block_dim = -1;
     int64_t block_extent = 1, block_rows = 1, blocks = 1;
     int64_t copy_rows = 1, copy_blocks = 1;  // the same of the input
-    int64_t copy = 0, packed_kernel = 0;     // bytes into the scratch
+    // A task has all rows of an image and a group, and a copy of the input that it reads alone.
+    bool is_alone = false;
+    bool packs_kernel = true;             // else it is read where it lies
+    int64_t copy = 0, packed_kernel = 0;  // bytes into the scratch
     int64_t first_copy = 0, first_pack = 0, first_task = 0;
   };
   // The index of row `row` of an array in its spatial dimensions but that of the rows, which is 0.
   static Dims RowIndex(const Problem& problem, const Dims& dims, int64_t row);
   void CopyRows(const Problem& problem, int64_t number, const std::byte* input, std::byte* to) const;
+  void CopyLines(const Problem& problem, int64_t at, int64_t channels, int64_t rows, const std::byte* input,
+                 std::byte* to) const;
+  void CopyGroup(const Problem& problem, int64_t image, int64_t group, const std::byte* input, std::byte* to) const;
   void PackKernel(const Problem& problem, int64_t group, const std::byte* kernel, std::byte* to) const;
+  // The copied rows and the kernel of a group.
+  struct Sources {
+    const std::byte *rows = nullptr, *kernel = nullptr;
+  };
+  static int64_t PlaceOfRow(const Problem& problem, int64_t image, int64_t channel, int64_t row);
   static void ChooseBlock(Problem& problem);
+  void CutIntoPhases(Problem& problem) const;
+  int64_t CopyBytes(const Problem& problem, int64_t channels) const;
   int64_t SumsStride(const Problem& problem, int64_t rows) const;
   static int64_t RowsWithSameTaps(const Problem& problem, const Dims& index, int64_t rows);
   void RunRows(const Problem& problem, const Dims& index, int64_t rows_count, int64_t image, int64_t group,
+               const Sources& from, std::byte* result, std::byte* memory) const;
+  void RunBlock(const Problem& problem, int64_t block, int64_t image, int64_t group, const Sources& from,
+                std::byte* result, std::byte* memory) const;
+  void RunTask(const Problem& problem, int64_t task, const std::byte* input, const std::byte* kernel,
                const std::byte* scratch, std::byte* result, std::byte* memory) const;
-  void RunTask(const Problem& problem, int64_t task, const std::byte* scratch, std::byte* result,
-               std::byte* memory) const;
   int64_t KernelBytes(const Problem& problem) const;
 
   int width_;
   RowConvLoops loops_;
   std::vector<Problem> problems_;
   int64_t copies_ = 0, packs_ = 0, tasks_ = 0;
-  int64_t sums_bytes_ = 0, pointers_bytes_ = 0, workers_ = 0, worker_bytes_ = 0, scratch_bytes_ = 0;
+  int64_t sums_bytes_ = 0, pointers_bytes_ = 0, alone_bytes_ = 0, workers_ = 0, worker_bytes_ = 0, scratch_bytes_ = 0;
   double copy_nanoseconds_ = 0, nanoseconds_ = 0;
 };
 
