@@ -86,19 +86,20 @@ typename Ops::F Logistic(const Ops& o, typename Ops::F x) {
   return o.Sub(q, o.Mul(d_rest, q));
 }
 
-// Below 5/8: x + x^3 P(x^2). From there on: 1 - 2e / (1 + e), e = exp(-2 abs(x)).
+// (1 - e) / (1 + e), e = exp(-2 abs(x)) = 2^n (1 + q): 1 - 2^n and q are exact to their last bits, so that nothing
+// cancels however small x is.
 template <class Ops>
 typename Ops::F Tanh(const Ops& o, typename Ops::F x) {
   namespace in = formulas_internal;
   const auto one = o.Const(1.0f);
   const auto magnitude = o.Abs(x);
-  const auto z = o.Mul(x, x);
-  const auto p = in::Poly(o, z, {-0x1.555532p-2f, 0x1.1106fap-3f, -0x1.b836c8p-5f, 0x1.52041cp-6f, -0x1.754f46p-8f});
-  const auto small = in::MulAdd(o, o.Mul(magnitude, z), p, magnitude);
-  const auto e = in::ExpOfNegative(o, o.Mul(magnitude, o.Const(-2.0f)));
-  const auto large = o.Sub(one, o.Div(o.Add(e, e), o.Add(one, e)));
-  const auto result = in::WithSign(o, o.Select(o.Lt(magnitude, o.Const(0.625f)), small, large), x);
-  return o.Select(o.Lt(magnitude, o.Const(0x1p-13f)), x, result);
+  // From there on it is 1.
+  const auto bounded = o.Select(o.Gt(magnitude, o.Const(10.0f)), o.Const(10.0f), magnitude);
+  const auto reduced = in::ReduceExp(o, o.Mul(bounded, o.Const(-2.0f)), 127);
+  const auto power = in::PowerOfTwo(o, reduced.n);
+  const auto rest = o.Mul(power, in::ExpMinusOneReduced(o, reduced));
+  const auto quotient = o.Div(o.Sub(o.Sub(one, power), rest), o.Add(o.Add(one, power), rest));
+  return in::WithSign(o, quotient, x);
 }
 
 namespace formulas_internal {
@@ -144,29 +145,21 @@ typename Ops::F Cosh(const Ops& o, typename Ops::F x) {
   return o.Select(o.Le(magnitude, o.Const(89.5f)), o.Add(half, half), o.Add(magnitude, o.Const(in::kInf)));
 }
 
-// Below 1: x (1 + P(x^2)). From 1 on: 1 - 2^(t Q(t)), t = min(abs(x), 4).
+// 1 - (1 - h / 2)^2 = h - h^2 / 4, where h = t + t P(t) is small where erf is: nothing cancels. (1 - h / 2)^2 is erfc.
 template <class Ops>
 typename Ops::F Erf(const Ops& o, typename Ops::F x) {
   namespace in = formulas_internal;
   const auto magnitude = o.Abs(x);
-  const auto z = o.Mul(magnitude, magnitude);
-  const auto p = in::Poly(o, z,
-                          {0x1.06eba8p-3f, -0x1.81273ep-2f, 0x1.ce2ce6p-4f, -0x1.b7f71ap-6f, 0x1.53f224p-8f,
-                           -0x1.a3515ep-11f, 0x1.4771fep-14f});
-  const auto small = o.Mul(magnitude, o.Add(p, o.Const(1.0f)));
-
-  const auto t = o.Select(o.Gt(magnitude, o.Const(4.0f)), o.Const(4.0f), magnitude);
-  const auto q = in::Poly(
-      o, t, {-0x1.a0ca4ep+0f, -0x1.d59b06p-1f, -0x1.36e010p-3f, 0x1.0e2e7ap-5f, -0x1.2f1d74p-8f, 0x1.421070p-12f});
-  const auto v = o.Mul(t, q);
-  const float magic = 0x1.8p23f + 127.0f;
-  const auto shifted = o.Add(v, o.Const(magic));
-  const auto f = o.Sub(v, o.Sub(shifted, o.Const(magic)));
-  const auto e =
-      in::Poly(o, f, {1.0f, 0x1.62e42ap-1f, 0x1.ebf9c0p-3f, 0x1.c6b6d8p-5f, 0x1.3ce986p-7f, 0x1.5bdb9ap-10f});
-  const auto large = o.Sub(o.Const(1.0f), o.Mul(e, in::PowerOfTwo(o, o.Bits(shifted))));
-
-  return in::WithSign(o, o.Select(o.Lt(magnitude, o.Const(1.0f)), small, large), x);
+  // From there on it is 1.
+  const auto t = o.Select(o.Gt(magnitude, o.Const(3.925f)), o.Const(3.925f), magnitude);
+  const auto p =
+      in::Poly(o, t,
+               {0x1.06ebaep-3f, 0x1.45f19cp-2f, -0x1.924ee4p-3f, -0x1.614dc0p-4f, 0x1.25248ap-5f, 0x1.3cb12ep-7f,
+                0x1.e0b458p-10f, -0x1.dc510ap-8f, 0x1.c5de8cp-9f, -0x1.91dbd6p-11f, 0x1.66736ap-14f, -0x1.05867ap-18f});
+  // Eight times h, so that no part of it is subnormal where the result is not.
+  const auto up = o.Mul(t, o.Const(8.0f));
+  const auto h = o.Add(up, o.Mul(up, p));
+  return in::WithSign(o, o.Sub(o.Mul(h, o.Const(0.125f)), o.Mul(o.Mul(h, h), o.Const(0x1p-8f))), x);
 }
 
 }  // namespace krafla
