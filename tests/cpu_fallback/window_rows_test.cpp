@@ -144,5 +144,20 @@ TEST(WindowRows, KindsAndTypes) {
   }
 }
 
+// Sums over long rows, which are convolutions with ones (executor/window_sums.h): several rows at once and one, padding
+// on each side and on one, a window that is larger than the picture, and steps, of which sums are made one by one.
+TEST(WindowRows, SumsOverLongRows) {
+  for (const Pool& p : {Pool{"add", 41, 37, 1, 5, 5, 1, 1, 2, 2, 2, 2}, Pool{"add", 12, 300, 1, 3, 3, 1, 1, 0, 2, 1, 0},
+                        Pool{"add", 1, 500, 1, 1, 7, 1, 1, 0, 6, 0, 0}, Pool{"add", 6, 40, 1, 7, 5, 1, 1, 3, 2, 3, 2},
+                        Pool{"add", 30, 64, 1, 5, 3, 2, 2, 2, 1, 2, 1}, Pool{"add", 4, 33, 1, 9, 3, 1, 1, 7, 4, 7, 4}})
+    for (bool is_negated : {false, true}) {
+      Pool pool = p;
+      pool.is_negated = is_negated;
+      SCOPED_TRACE(std::to_string(p.rows) + " " + std::to_string(p.columns));
+      Check<float>("f32", pool, "0", 0, [](float a, float b) { return a + b; });
+      Check<double>("f64", pool, "0", 0, [](double a, double b) { return a + b; });
+    }
+}
+
 }  // namespace
 }  // namespace krafla

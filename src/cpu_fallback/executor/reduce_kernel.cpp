@@ -543,6 +543,10 @@ Result<> ReduceRun::RunSplit(std::span<std::byte* const> bindings, ThreadPool& p
 Result<> ReduceRun::Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const {
   if (chunks_ > 1) return RunSplit(bindings, pool, scratch);
   if (window_rows_ && window_target_) return RunWindowRows(bindings, pool, scratch);
+  if (window_sums_) {
+    window_sums_->Run(bindings, pool, scratch);
+    return {};
+  }
   pool.ParallelItems(rows_.count(), row_tile_nanoseconds_, [&](int64_t begin, int64_t end, int number) {
     Worker worker;
     Start(worker, scratch + number * worker_bytes_, bindings);

@@ -17,6 +17,7 @@
 #include "cpu_fallback/executor/stage_arrays.h"
 #include "cpu_fallback/executor/window_fold.h"
 #include "cpu_fallback/executor/window_rows.h"
+#include "cpu_fallback/executor/window_sums.h"
 
 namespace krafla::cpu {
 
@@ -43,7 +44,7 @@ class ReduceRun final : public CpuKernel {
     bool is_stopped = false;
   };
 
-  void ChooseWindow(const plan::ReduceKernel& body);
+  void ChooseWindow(const plan::ReduceKernel& body, int threads);
   void ChooseLayout(const plan::ReduceKernel& body);
   // The grid of row tiles, and what follows from its shape.
   void PlaceRows(const plan::ReduceKernel& body);
@@ -112,6 +113,7 @@ class ReduceRun final : public CpuKernel {
   bool window_in_groups_ = false;
   std::optional<WindowFold::Target> window_target_;  // the sums are made where they are stored
   std::optional<WindowRows> window_rows_;            // so, row by row
+  std::optional<WindowSums> window_sums_;            // or so, as a convolution
   std::size_t row_rank_ = 0;
   ReduceLanes lanes_;
   TileShape tile_;

@@ -130,7 +130,7 @@ KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads, int64_t runs)
   };
   out->window_in_groups_ =
       out->window_ && is_f32_sum(body.stages[0].reductions[0]) && out->window_->elements() > kWindowTurns;
-  out->ChooseWindow(body);
+  out->ChooseWindow(body, threads);
   if (out->window_ && out->window_->IsOfShortRows() && !out->window_rows_)
     out->window_.reset(), out->window_target_.reset();
   if (out->window_)
@@ -148,7 +148,7 @@ KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads, int64_t runs)
 }
 
 // Where the window's sums are made, and whether a row of several dimensions at a time.
-void ReduceRun::ChooseWindow(const plan::ReduceKernel& body) {
+void ReduceRun::ChooseWindow(const plan::ReduceKernel& body, int threads) {
   if (!window_ || window_in_groups_ || body.stages.size() < 2) return;
   const auto target_of = [&](const WindowFold& fold) {
     return body.stages.size() == 2 ? fold.FindTarget(body.stages[1]) : std::nullopt;
@@ -158,6 +158,8 @@ void ReduceRun::ChooseWindow(const plan::ReduceKernel& body) {
   window_rows_ = WindowRows::Find(dense, window_target_, *window_, body.stages[0].reductions[0], body.row_dims);
   if (window_rows_) window_ = std::move(dense);
   else window_target_ = target_of(*window_);
+  if (!window_rows_ && window_target_)
+    window_sums_ = WindowSums::Find(*window_, *window_target_, body.stages[0].reductions[0], body.row_dims, threads);
 }
 
 void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
@@ -396,6 +398,7 @@ void ReduceRun::PlaceMemory(int threads) {
   worker_bytes_ = size;
   shared_ = worker_bytes_ * threads;
   scratch_bytes_ = shared_ + (chunks_ > 1 ? chunks_ * stage_values_ * accumulator_bytes_ : 0);
+  if (window_sums_) scratch_bytes_ = std::max(scratch_bytes_, window_sums_->scratch_bytes());
 }
 
 KernelResult MakeReduceKernel(const plan::KernelPlan& plan, const plan::ReduceKernel& body,

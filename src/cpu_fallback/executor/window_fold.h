@@ -57,6 +57,7 @@ class WindowFold {
 
  private:
   friend class WindowRows;
+  friend class WindowSums;
   // lo <= constant + sum of coefficient * iterator < hi, over row dimensions, then element dimensions.
   struct Bound {
     Dims coefficients;
