@@ -296,6 +296,37 @@ XlaOp TakeAlong(XlaOp x, XlaOp indices, int64_t axis) {
   numbers.index_vector_dim = index_rank;
   return Gather(x, indices, numbers, sizes);
 }
+namespace {
+
+// Places that go up or down by one, or stay.
+struct Run {
+  int64_t first = 0, count = 0, step = 0;
+};
+// Where runs have so many places each, on average, they are moved faster than their places are looked up.
+constexpr int64_t kLeastRun = 8;
+
+std::vector<Run> RunsOf(std::span<const int64_t> places) {
+  std::vector<Run> out;
+  for (std::size_t i = 0; i < places.size();) {
+    Run run{places[i++], 1, 0};
+    if (i < places.size() && IsWithin(places[i] - run.first, 1)) run.step = places[i] - run.first;
+    else run.step = 1;
+    for (; i < places.size() && places[i] - places[i - 1] == run.step; ++i) ++run.count;
+    out.push_back(run);
+  }
+  return out;
+}
+XlaOp TakeRun(XlaOp x, int64_t axis, const Run& run) {
+  if (run.step == 1 || run.count == 1) return SliceInDim(x, run.first, run.first + run.count, 1, axis);
+  if (run.step == -1) return Rev(SliceInDim(x, run.first - run.count + 1, run.first + 1, 1, axis), {axis});
+  const XlaOp one = SliceInDim(x, run.first, run.first + 1, 1, axis);
+  Ints dims = DimsOf(one);
+  dims[static_cast<std::size_t>(axis)] = run.count;
+  return BroadcastInDim(one, dims, Range(0, static_cast<int64_t>(dims.size())));
+}
+
+}  // namespace
+
 XlaOp TakeAt(XlaOp x, int64_t axis, std::span<const int64_t> places) {
   const Shape shape = ShapeOf(x);
   if (places.empty()) return SliceInDim(x, 0, 0, 1, axis);
@@ -304,6 +335,11 @@ XlaOp TakeAt(XlaOp x, int64_t axis, std::span<const int64_t> places) {
   bool regular = step > 0;
   for (std::size_t i = 1; i < places.size() && regular; ++i) regular = places[i] - places[i - 1] == step;
   if (regular) return SliceInDim(x, places.front(), places.back() + 1, step, axis);
+  if (const std::vector<Run> runs = RunsOf(places); std::ssize(runs) * kLeastRun <= std::ssize(places)) {
+    std::vector<XlaOp> parts;
+    for (const Run& run : runs) parts.push_back(TakeRun(x, axis, run));
+    return ConcatInDim(x.builder(), parts, axis);
+  }
   return TakeAlong(x, IntList(x.builder(), places), axis);
 }
 XlaOp TakePoints(XlaOp x, XlaOp indices) {
