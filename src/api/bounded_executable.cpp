@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/bounded_executable.h"
 
+#include "base/index.h"
+
 namespace krafla {
 
 namespace {
@@ -18,6 +20,19 @@ class BoundedExecutable : public Executable {
     KRAFLA_ASSIGN(std::vector<const Literal*> padded, PadArguments(interface_, arguments, made));
     return inner_->SetArguments(padded);
   }
+  // What is as large as its bound, and what has none, is read where it lies.
+  Result<> ShareArguments(std::vector<std::shared_ptr<const Literal>> arguments) override {
+    std::vector<const Literal*> given;
+    for (const auto& a : arguments) given.push_back(a.get());
+    std::vector<Literal> made;
+    KRAFLA_ASSIGN(const std::vector<const Literal*> padded, PadArguments(interface_, given, made));
+    std::vector<std::shared_ptr<const Literal>> out = std::move(arguments);
+    out.resize(padded.size());
+    for (std::size_t a = 0; a < padded.size(); ++a)
+      if (out[a].get() != padded[a])
+        out[a] = std::make_shared<const Literal>(std::move(made[At(padded[a] - made.data())]));
+    return inner_->ShareArguments(std::move(out));
+  }
   bool IsLost() const override { return inner_->IsLost(); }
   DeviceWork device_work() override { return inner_->device_work(); }
   Result<RunProfile> Profile(int runs) override { return inner_->Profile(runs); }
@@ -28,6 +43,10 @@ class BoundedExecutable : public Executable {
   Result<> Execute() override { return inner_->Execute(); }
   Result<std::vector<Literal>> Results() override {
     KRAFLA_ASSIGN(std::vector<Literal> padded, inner_->Results());
+    return CutResults(interface_, std::move(padded));
+  }
+  Result<std::vector<Literal>> TakeResults() override {
+    KRAFLA_ASSIGN(std::vector<Literal> padded, inner_->TakeResults());
     return CutResults(interface_, std::move(padded));
   }
   Result<> Join(const EvaluatorHost* host, int64_t devices) override { return inner_->Join(host, devices); }
