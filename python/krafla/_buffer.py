@@ -52,10 +52,17 @@ def dtype_of(name: str, size: int) -> np.dtype:
 
 def path_bytes(path: str | os.PathLike[str]) -> bytes:
     """A path for C, which would end at a zero byte."""
-    out = os.fsencode(path)
-    if b"\0" in out:
-        raise ValueError(f"The path {out!r} has a zero byte in it.")
-    return out
+    return _whole("path", os.fsencode(path))
+
+
+def text_bytes(what: str, text: str) -> bytes:
+    return _whole(what, text.encode())
+
+
+def _whole(what: str, text: bytes) -> bytes:
+    if b"\0" in text:
+        raise ValueError(f"The {what} {text!r} has a zero byte in it.")
+    return text
 
 
 class Buffer:
@@ -103,7 +110,7 @@ class Client:
         options = _abi.ClientOptions(threads=threads, memory_limit=memory_limit)
         if cache_folder is not None:
             options.cache_folder = path_bytes(cache_folder)
-        self._library.client_create(device.encode(), ctypes.byref(options), ctypes.byref(self._handle.pointer))
+        self._library.client_create(text_bytes("device", device), ctypes.byref(options), ctypes.byref(self._handle.pointer))
 
         names = ((self._library.type_name(t).decode(), t) for t in range(1, _LAST_TYPE + 1))
         self._types = {name: t for name, t in names if name}

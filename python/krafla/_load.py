@@ -8,7 +8,7 @@ import os
 from typing import Any, Callable, Mapping, Sequence
 
 from krafla import _abi
-from krafla._buffer import Client, Handle, path_bytes
+from krafla._buffer import Client, Handle, path_bytes, text_bytes
 from krafla._model import Model
 from krafla._open_model import OpenModel, OpenTensor
 
@@ -45,7 +45,7 @@ def load(program: str | os.PathLike[str] | bytes, device: str | Client = "", *, 
         raised: list[BaseException] = []
         if progress is not None:
             options.progress = _abi.PROGRESS(_telling(progress, raised))
-        sizes = [_abi.InputSizes(name.encode(), (ctypes.c_int64 * len(shape))(*shape), len(shape))
+        sizes = [_abi.InputSizes(text_bytes("input", name), (ctypes.c_int64 * len(shape))(*shape), len(shape))
                  for name, shape in given.items()]
         options.input_sizes = (_abi.InputSizes * len(sizes))(*sizes)
         options.input_sizes_count = len(sizes)
@@ -92,7 +92,7 @@ def _inputs_of(client: Client, program: str | os.PathLike[str] | bytes) -> list[
 
 
 def _names(names: str | Sequence[str]) -> bytes:
-    return (names if isinstance(names, str) else ",".join(names)).encode()
+    return text_bytes("list of features", names if isinstance(names, str) else ",".join(names))
 
 
 def _telling(progress: Callable[[int, int], None], raised: list[BaseException]) -> Callable[[int, int, Any], None]:

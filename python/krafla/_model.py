@@ -194,11 +194,12 @@ class Model:
     @staticmethod
     def _numbers(tensor: Tensor, array: np.ndarray) -> np.ndarray:
         """Python's numbers as the input's, those that its type has. Floats are rounded."""
-        is_integer = tensor.type[0] in "su"
-        if array.size and is_integer and array.dtype.kind not in "biu":
+        is_whole = tensor.type[0] in "su" or tensor.type == "pred"
+        kinds = "biu" if is_whole else "biufc" if tensor.type[0] == "c" else "biuf"
+        if array.size and array.dtype.kind not in kinds:
             raise TypeError(f"The input {tensor.name!r} is {tensor.dtype}, {array.dtype} was given.")
         made = array.astype(tensor.dtype)
-        if is_integer and not np.array_equal(made.astype(object), array.astype(object)):
+        if is_whole and not np.array_equal(made.astype(object), array.astype(object)):
             raise OverflowError(f"The input {tensor.name!r} is {tensor.dtype}, which does not have all of the numbers given.")
         return made
 

@@ -165,6 +165,13 @@ def check_values(model):
     first = client.load(FIRST)
     raises(OverflowError, lambda: first(x, 1 << 40))
     raises(TypeError, lambda: first(x, 1.5))
+    for none in (1j, [["1", "2"]], [[1, 2j]]):
+        raises(TypeError, lambda: first(none, 1))
+    flag = client.load(b"HloModule f\nENTRY e { p = pred[2] parameter(0) ROOT n = pred[2] not(p) }")
+    assert flag([True, 0]).tolist() == [False, True]
+    raises(TypeError, lambda: flag([0.5, 1]))
+    raises(OverflowError, lambda: flag([2, 1]))
+    raises(ValueError, lambda: krafla.Client("cpu\0x"))
     raises(IndexError, lambda: first.run_buffers(x, np.int32(1), donate=[2]))
     raises(ValueError, lambda: krafla.load("a\0b", DEVICE))
     raises(ValueError, lambda: krafla.Client(DEVICE, cache_folder="a\0b"))
