@@ -79,6 +79,22 @@ constexpr std::string_view kDense = R"(  x = f32[4,64] parameter(0)
   ROOT s = f32[4,32] add(d, bb)
 )";
 
+// A gather is an operand of the dot that reads it where a matrix of the batch is large: small ones would cost more to
+// begin than to multiply.
+TEST(FusionTest, OperandsOfManySmallMatricesAreStored) {
+  FusionOptions options;
+  options.computed_operands = true;
+  constexpr std::string_view text = R"(  m = f32[{0},{1},{1}] parameter(0)
+  v = f32[100,{1},{1}] parameter(1)
+  i = s32[{0},1] parameter(2)
+  g = f32[{0},{1},{1}] gather(v, i), offset_dims={{1,2}}, collapsed_slice_dims={{0}}, start_index_map={{0}}, index_vector_dim=1, slice_sizes={{1,{1},{1}}}
+  ROOT d = f32[{0},{1},{1}] dot(m, g), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, rhs_contracting_dims={{1}}
+)";
+  EXPECT_EQ(GroupsOf(Format(text, 2000, 3), options), "loop g; dot d");
+  EXPECT_EQ(GroupsOf(Format(text, 2000, 31), options), "loop g; dot d");
+  EXPECT_EQ(GroupsOf(Format(text, 2000, 32), options), "dot d");
+}
+
 TEST(FusionTest, CheapValuesAreInlined) {
   EXPECT_EQ(GroupsOf(R"(  x = f32[8,16] parameter(0)
   b = f32[16] parameter(1)

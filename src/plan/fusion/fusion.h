@@ -63,6 +63,8 @@ struct FusionLimits {
   int64_t sibling_elements = 65536;
   // A dot's operand of fewer elements is stored whatever it is computed from: it stays in a cache.
   int64_t operand_elements = 4096;
+  // Nor is one of which a matrix of the batch has fewer: what is begun anew for each matrix would be most of the work.
+  int64_t operand_matrix = 1024;
   // What an element of an operand that is computed where it is read may cost (ElementCost).
   double operand_cost = 24;
   // How many instructions it may be made of.

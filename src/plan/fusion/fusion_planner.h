@@ -171,7 +171,7 @@ class FusionPlanner {
 
   // Whether a dot had better compute this operand where it reads it than read it from a buffer: quantised weights,
   // which are smaller as they are stored, and a slice of an array at an index that is only known when it runs.
-  bool ComputedByDot(const Instruction& operand) const;
+  bool ComputedByDot(const Instruction& operand, const Instruction& dot) const;
   // Whether a concatenate is read by nothing but dots that compute it.
   bool IsPartOfOperand(const Instruction& i, const Uses& mine) const;
 

@@ -334,12 +334,19 @@ bool GathersWholeMatrices(const Instruction& i, int64_t least_elements) {
   return elements >= least_elements;
 }
 
+// How many matrices each operand of a dot holds.
+int64_t Matrices(const Instruction& dot) {
+  int64_t out = 1;
+  for (const int64_t d : dot.attr<DotAttributes>().lhs_batch) out *= dot.operand(0)->shape().dim(d);
+  return std::max<int64_t>(out, 1);
+}
+
 }  // namespace
 
-bool FusionPlanner::ComputedByDot(const Instruction& operand) const {
+bool FusionPlanner::ComputedByDot(const Instruction& operand, const Instruction& dot) const {
   const int64_t elements = operand.shape().element_count();
   if (!options_.fuse || !options_.computed_operands || class_[Index(&operand)] != Class::kFusible ||
-      elements < limits_.operand_elements)
+      elements < limits_.operand_elements || elements / Matrices(dot) < limits_.operand_matrix)
     return false;
   // What is read, each array once, and what an element costs at the most.
   double bytes = 0, cost = 0;
@@ -410,7 +417,7 @@ void FusionPlanner::HeroUses(const Instruction& i, std::vector<Uses>& uses) {
     for (std::size_t side : {larger, 1 - larger}) {
       const Instruction* o = bases[side].instruction;
       dots_of_[o].push_back(&i);
-      const bool computed = (side == larger || uses[Index(bases[larger].instruction)].keep) && ComputedByDot(*o);
+      const bool computed = (side == larger || uses[Index(bases[larger].instruction)].keep) && ComputedByDot(*o, i);
       if (computed)
         AddContext(uses[Index(o)], {KernelOf(i), MapId::Input(), static_cast<double>(elements(bases[side]))});
       else Keep(uses, o, &i);
