@@ -334,11 +334,15 @@ bool GathersWholeMatrices(const Instruction& i, int64_t least_elements) {
   return elements >= least_elements;
 }
 
-// How many matrices each operand of a dot holds.
+// How many matrices an operand of a dot holds that are begun one by one; products without sums are not.
 int64_t Matrices(const Instruction& dot) {
-  int64_t out = 1;
-  for (const int64_t d : dot.attr<DotAttributes>().lhs_batch) out *= dot.operand(0)->shape().dim(d);
-  return std::max<int64_t>(out, 1);
+  const DotAttributes& of = dot.attr<DotAttributes>();
+  const auto count = [&](const Dims& dims) {
+    int64_t out = 1;
+    for (const int64_t d : dims) out *= dot.operand(0)->shape().dim(d);
+    return std::max<int64_t>(out, 1);
+  };
+  return count(of.lhs_contracting) == 1 ? 1 : count(of.lhs_batch);
 }
 
 }  // namespace
