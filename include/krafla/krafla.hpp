@@ -11,6 +11,7 @@
 #include "krafla/literal.h"
 #include "krafla/literal_util.h"
 #include "krafla/local_client.h"
+#include "krafla/program_inputs.h"
 #include "krafla/run_options.h"
 #include "krafla/session.h"
 #include "krafla/shape.h"

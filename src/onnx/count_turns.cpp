@@ -19,6 +19,7 @@ constexpr int64_t kMostElements = 1024;  // of a state that counts
 struct Counter {
   Graph graph;  // gives the condition, then the next states
   std::vector<std::size_t> states;
+  bool reads_turn = false;  // the number of the turn, which Loop counts itself
 };
 
 std::optional<Counter> CounterOf(const Call& c, const Graph& body, const std::vector<Value>& state) {
@@ -35,6 +36,7 @@ std::optional<Counter> CounterOf(const Call& c, const Graph& body, const std::ve
     if (name.empty() || !seen.insert(name).second) continue;
     const auto input = std::ranges::find(body.inputs, name, &ValueInfo::name);
     if (const auto place = static_cast<std::size_t>(input - body.inputs.begin()); input != body.inputs.end()) {
+      out.reads_turn |= place == 0;
       if (place < 2) continue;
       const Value& first = state[place - 2];
       if (first.literal == nullptr || first.shape.element_count() > kMostElements) return std::nullopt;
@@ -65,7 +67,7 @@ std::optional<Counter> CounterOf(const Call& c, const Graph& body, const std::ve
 
 std::optional<int64_t> CountTurns(Call& c, const Graph& body, const std::vector<Value>& state) {
   const std::optional<Counter> counter = CounterOf(c, body, state);
-  if (!counter || counter->states.empty()) return std::nullopt;
+  if (!counter || (counter->states.empty() && !counter->reads_turn)) return std::nullopt;
   std::vector<Value> now;
   for (const std::size_t s : counter->states) now.push_back(state[s]);
   const std::size_t refused = c.importer.unsupported().size();

@@ -67,6 +67,10 @@ COUNTS = helper.make_graph([helper.make_node("Add", ["place", "step_one"], ["nex
                            [helper.make_tensor_value_info("goes_on", TensorProto.BOOL, []), helper.make_tensor_value_info("next", TensorProto.INT64, []),
                             helper.make_tensor_value_info("same", TensorProto.INT64, []), helper.make_tensor_value_info("more", TensorProto.FLOAT, [4]),
                             helper.make_tensor_value_info("row", TensorProto.FLOAT, [4])])
+# The same by the number of the turn.
+TURNS = helper.make_graph([helper.make_node("Less", ["turn", "turns"], ["goes_on"]), helper.make_node("Gather", ["boxes", "turn"], ["row"]),
+                           helper.make_node("Add", ["sum", "row"], ["more"])], "turns_", COUNTS.input[:2] + COUNTS.input[4:],
+                          COUNTS.output[:1] + COUNTS.output[3:])
 GRAPHS = {
     "one at most": ([("Slice", ["mask", "zero", "one", "zero"], "first"), ("NonZero", ["first"], "found"), ("Transpose", ["found"], "points"),
                      ("Slice", ["points", "zero", "one", "one"], "y0"), ("Shape", ["points"], "y1"), ("Unsqueeze", ["points", "zero"], "y2"),
@@ -95,7 +99,8 @@ GRAPHS = {
                       ("Slice", ["scores", "zero", "one", "zero"], "step"), ("Loop", ["turns", "yes", "one_more", "one_more"], ("y1", "y2"), {"body": WIDENS})],
               ["y0", "y1", "y2"]),
     "counted": (MASK + [("Gather", ["boxes", "step_one"], "first_row"), ("Loop", ["", "yes", "step_one", "turns", "first_row"], ("y0", "y1", "y2", "y3"), {"body": COUNTS}),
-                        ("Loop", ["", "yes", "step_one", "turns", "four"], ("y4", "y5", "y6", "y7"), {"body": COUNTS})], [f"y{i}" for i in range(8)]),
+                        ("Loop", ["", "yes", "step_one", "turns", "four"], ("y4", "y5", "y6", "y7"), {"body": COUNTS}),
+                        ("Loop", ["", "yes", "first_row"], ("y8", "y9"), {"body": TURNS})], [f"y{i}" for i in range(10)]),
     "images": (MASK + [("GatherND", ["boxes", "index"], "some"), ("Unsqueeze", ["some", "one"], "wide_ones"), ("Conv", ["wide_ones", "kernel"], "y0"),
                        ("MaxPool", ["y0"], "y1", {"kernel_shape": [2]})], ["y0", "y1"]),
     "rows": (MASK + [("GatherND", ["boxes", "index"], "some"), ("MatMul", ["some", "columns"], "y0"), ("ArgMax", ["some"], "y1", {"axis": 1, "keepdims": 0}),
