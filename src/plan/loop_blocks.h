@@ -11,20 +11,25 @@
 
 namespace krafla::plan {
 
+// What comes after a block. The numbers are of blocks; the number of all blocks: the loop is over. (Not within
+// LoopBlock: Clang asks a variant's alternatives for their default values before those of a class within another are
+// known.)
+struct BlockJump {
+  int next = 0;
+};
+struct BlockTest {
+  Slice predicate;  // which the steps have written
+  int next_if_true = 0, next_if_false = 0;
+};
+struct BlockChoice {
+  const ConditionalStep* conditional = nullptr;
+  std::vector<int> next;  // for each branch
+};
 struct LoopBlock {
+  using Jump = BlockJump;
+  using Test = BlockTest;
+  using Choice = BlockChoice;
   std::vector<const Step*> steps;  // without loops of unknown counts, also inside of them
-  // What comes next are numbers of blocks; the number of all blocks: the loop is over.
-  struct Jump {
-    int next = 0;
-  };
-  struct Test {
-    Slice predicate;  // which the steps have written
-    int next_if_true = 0, next_if_false = 0;
-  };
-  struct Choice {
-    const ConditionalStep* conditional = nullptr;
-    std::vector<int> next;  // for each branch
-  };
   std::variant<Jump, Test, Choice> end;
 };
 
