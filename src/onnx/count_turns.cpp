@@ -13,7 +13,10 @@ namespace {
 
 constexpr int64_t kMostTurns = 1 << 14;
 constexpr std::size_t kMostNodes = 64;
-constexpr int64_t kMostElements = 1024;  // of a state that counts
+// Nodes of all turns: whoever counts further does more than count.
+constexpr int64_t kMostSteps = 200'000;
+// Of what the condition is made of, and of all values of a turn together.
+constexpr int64_t kMostElements = 1024, kMostOfTurn = 4096;
 
 // The part of a body that its condition is made of, and the states that it goes through.
 struct Counter {
@@ -47,9 +50,13 @@ std::optional<Counter> CounterOf(const Call& c, const Graph& body, const std::ve
       if (std::ranges::any_of(node.attributes, [](const Attribute& a) { return a.g != nullptr; })) return std::nullopt;
       if (nodes.insert(&node).second && nodes.size() > kMostNodes) return std::nullopt;
       wanted.insert(wanted.end(), node.inputs.begin(), node.inputs.end());
-    } else if (std::ranges::find(body.initializers, name, &Tensor::name) == body.initializers.end()) {
+    } else if (const auto own = std::ranges::find(body.initializers, name, &Tensor::name);
+               own != body.initializers.end()) {
+      if (Volume(own->dims) > kMostElements) return std::nullopt;
+    } else {
       const Value* around = Importer::FindValue(c.scope, name);
-      if (around == nullptr || around->literal == nullptr) return std::nullopt;
+      if (around == nullptr || around->literal == nullptr || around->shape.element_count() > kMostElements)
+        return std::nullopt;
     }
   }
   for (const Node& node : body.nodes)
@@ -72,7 +79,8 @@ std::optional<int64_t> CountTurns(Call& c, const Graph& body, const std::vector<
   for (const std::size_t s : counter->states) now.push_back(state[s]);
   const std::size_t refused = c.importer.unsupported().size();
   try {
-    for (int64_t turn = 0; turn < kMostTurns; ++turn) {
+    const int64_t most = std::min(kMostTurns, kMostSteps / std::max<int64_t>(1, std::ssize(counter->graph.nodes)));
+    for (int64_t turn = 0; turn < most; ++turn) {
       const auto aside = c.b->CreateSubBuilder("count");
       Scope scope = Inside(c, aside.get());
       scope.values[body.inputs[0].name] = OfLiteral(LiteralUtil::CreateR0<int64_t>(turn));
@@ -80,7 +88,10 @@ std::optional<int64_t> CountTurns(Call& c, const Graph& body, const std::vector<
       for (std::size_t i = 0; i < now.size(); ++i) scope.values[body.inputs[2 + counter->states[i]].name] = now[i];
       std::vector<Value> next = c.importer.EmitGraph(counter->graph, scope);
       if (std::ranges::any_of(next, [](const Value& v) { return v.literal == nullptr; })) return std::nullopt;
-      if (next[0].shape.element_count() != 1) return std::nullopt;
+      int64_t elements = 0;
+      for (const auto& [name, value] : scope.values)
+        elements += value.shape.IsArray() ? value.shape.element_count() : 0;
+      if (next[0].shape.element_count() != 1 || elements > kMostOfTurn) return std::nullopt;
       if (NumbersOf(*next[0].literal)[0] == 0) return turn + 1;
       now.assign(std::make_move_iterator(next.begin() + 1), std::make_move_iterator(next.end()));
     }

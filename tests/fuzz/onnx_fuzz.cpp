@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "ir/module.h"
@@ -11,7 +12,10 @@
 #include "krafla/onnx.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
-  auto model = krafla::ImportOnnx({reinterpret_cast<const char*>(data), size});
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  // What it takes is read before a shape is known, of models that are refused too.
+  if (auto inputs = krafla::ReadOnnxInputs(bytes); !inputs && inputs.error().message().empty()) std::abort();
+  auto model = krafla::ImportOnnx(bytes);
   if (!model) return 0;
   const std::unique_ptr<krafla::Module> module = model->computation.module()->Clone();
   if (auto verified = krafla::Verify(*module); !verified) {
