@@ -24,9 +24,9 @@ def load(program: str | os.PathLike[str] | bytes, device: str | Client = "", *, 
     models share with their buffers. threads: of the CPU's kernels; 0: as many as there are processors. concurrent_runs:
     how many threads may be in the model at once on the CPU. shapes: of inputs of which the program leaves sizes open, by
     name or number ("0"); where some are missing, the model is made ready for those of each call (OpenModel), which keeps
-    the last `kept_shapes` of these, each with weights of its own. strict: refuse a program of which a step is not taken by the device. profile: Model.profile may be called.
-    progress(done, total): told of kernels that are ready. enable, disable: features and passes by name, as the command
-    has them.
+    the last `kept_shapes` of these, each with weights of its own. strict: refuse a program of which a step is not taken
+    by the device. profile: Model.profile may be called. progress(done, total): told of kernels that are ready. enable,
+    disable: features and passes by name, as the command has them.
     """
     if isinstance(device, Client):
         if threads or cache_folder is not None or memory_limit:

@@ -84,6 +84,10 @@ class OpenModel:
         values = [given[i] for i in range(len(self.inputs))]
         return self._model({i: _shape_of(v) for i, v in enumerate(values)}), values, rest
 
+    def _called(self, i: int) -> str:
+        """By its number, which every input has, unless that is another one's name."""
+        return self.inputs[i].name if any(t.name == str(i) for t in self.inputs) else str(i)
+
     def _model(self, given: Mapping[int, Sequence[int]]) -> Model:
         shapes = []
         for i, tensor in enumerate(self.inputs):
@@ -100,7 +104,7 @@ class OpenModel:
         with self._lock:
             model = self._models.get(key)
             if model is None:
-                model = self._make({str(i): shape for i, shape in enumerate(shapes) if self.inputs[i].is_open})
+                model = self._make({self._called(i): shape for i, shape in enumerate(shapes) if self.inputs[i].is_open})
                 self._models[key] = model
                 while len(self._models) > self._kept:
                     self._models.popitem(last=False)
