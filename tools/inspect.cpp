@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "api/explain.h"
 #include "api/program_cost.h"
 #include "arguments.h"
 #include "ir/verifier.h"
+#include "krafla/program_inputs.h"
 #include "prepare.h"
 #include "results.h"
 
@@ -137,6 +140,40 @@ void PrintContentsAsJson(const Module& module, const Contents& c, const Explanat
                  {"not_on_device", elsewhere}});
 }
 
+// What a module takes that leaves sizes open; nothing where it does not, or cannot be read that far.
+std::optional<std::vector<ProgramInput>> OpenInputsOf(const std::string& module) {
+  if (module == "-") return std::nullopt;  // it has been read
+  const auto subject = FindSubject(module);
+  if (!subject) return std::nullopt;
+  auto inputs = ReadProgramInputsFile(subject->module_path);
+  const auto is_open = [](const ProgramInput& input) {
+    return !input.has_rank || std::ranges::any_of(input.dimensions, [](const auto& d) { return d.size < 0; });
+  };
+  if (!inputs || std::ranges::none_of(*inputs, is_open)) return std::nullopt;
+  return *std::move(inputs);
+}
+
+void PrintOpenInputs(const std::vector<ProgramInput>& inputs, bool as_json) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  std::string text;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const ProgramInput& input = inputs[i];
+    const std::string_view type = input.type == ElementType::kInvalid ? "?" : ElementTypeName(input.type);
+    nlohmann::ordered_json sizes = nlohmann::ordered_json::array();
+    std::string shape;
+    for (const auto& [size, name] : input.dimensions) {
+      shape += Format("{}{}", shape.empty() ? "" : ",", size >= 0 ? std::to_string(size) : name.empty() ? "?" : name);
+      if (size >= 0) sizes.push_back(size);
+      else sizes.push_back(name.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(name));
+    }
+    if (!input.has_rank) sizes = nullptr;
+    text += Format("  {:3}  {:28} {}[{}]\n", i, input.name, type, input.has_rank ? shape : "...");
+    list.push_back({{"name", input.name}, {"type", type}, {"dimensions", sizes}});
+  }
+  if (as_json) return PrintJsonLine({{"inputs", list}, {"open", true}});
+  std::printf("inputs\n%s", text.c_str());
+}
+
 }  // namespace
 
 void InspectCommand::AddTo(CLI::App& app, int& code) {
@@ -152,7 +189,11 @@ int InspectCommand::Run() const {
   auto options = device.ToCompileOptions();
   if (!options) return Fail(options.error()), kUsage;
   auto read = LoadSubject(module, shapes, replicas, partitions);
-  if (!read) return Fail(read.error());
+  if (!read) {
+    if (const auto open = shapes.empty() ? OpenInputsOf(module) : std::nullopt; open)
+      PrintOpenInputs(*open, device.json);
+    return Fail(read.error());
+  }
   if (auto verified = Verify(**read); !verified) return Fail(InFile(module, verified.error()));
   const Contents contents = ContentsOf(**read);
   const auto client = OpenDevice(device.selector);

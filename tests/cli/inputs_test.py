@@ -241,6 +241,14 @@ class InputsTest(unittest.TestCase):
         self.assertEqual(line["outputs"], [{"shape": "f32[4]", "type": "f32", "dimensions": [4], "bytes": 16}])
         self.assertEqual(line["operators"]["parameter"], 3)
         self.assertEqual(line["instructions_on_device"], line["instructions_compiled"])
+        # What leaves sizes open says which.
+        m = self.file("open.mlir", "module { func.func public @main(%x: tensor<?x3xf32>) -> tensor<?x3xf32> {\n"
+                      "  %0 = stablehlo.add %x, %x : tensor<?x3xf32>\n  return %0 : tensor<?x3xf32> } }\n")
+        self.assertIn("f32[?,3]", self.krafla("inspect", m, "-d", "cpu", code=3).stdout)
+        self.assertIn("f32[2,3]", self.krafla("inspect", m, "-d", "cpu", "--shape", "0=2,3").stdout)
+        line = json.loads(self.krafla("inspect", m, "-d", "cpu", "--json", code=3).stdout)
+        self.assertEqual(line, {"inputs": [{"name": "x", "type": "f32", "dimensions": [None, 3]}], "open": True})
+        self.krafla("inspect", m, "-d", "cpu", "--shape", "0=2,4", code=3)
         line = json.loads(self.krafla("inspect", MODELS / "tp-mlp-8-tiny", "-d", "cpu*8", "--json").stdout)
         self.assertGreater(line["partitions"], 1)
 
