@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "api/explain.h"
+#include "api/input_sizes.h"
 #include "api/program_cost.h"
 #include "arguments.h"
 #include "ir/verifier.h"
@@ -159,16 +160,11 @@ void PrintOpenInputs(const std::vector<ProgramInput>& inputs, bool as_json) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const ProgramInput& input = inputs[i];
     const std::string_view type = input.type == ElementType::kInvalid ? "?" : ElementTypeName(input.type);
-    nlohmann::ordered_json sizes = nlohmann::ordered_json::array();
     std::string shape;
-    for (const auto& [size, name] : input.dimensions) {
+    for (const auto& [size, name] : input.dimensions)
       shape += Format("{}{}", shape.empty() ? "" : ",", size >= 0 ? std::to_string(size) : name.empty() ? "?" : name);
-      if (size >= 0) sizes.push_back(size);
-      else sizes.push_back(name.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(name));
-    }
-    if (!input.has_rank) sizes = nullptr;
     text += Format("  {:3}  {:28} {}[{}]\n", i, input.name, type, input.has_rank ? shape : "...");
-    list.push_back({{"name", input.name}, {"type", type}, {"dimensions", sizes}});
+    list.push_back({{"name", input.name}, {"type", type}, {"dimensions", SizesAsJson(input)}});
   }
   if (as_json) return PrintJsonLine({{"inputs", list}, {"open", true}});
   std::printf("inputs\n%s", text.c_str());

@@ -143,9 +143,7 @@ class Conversation {
     const auto asks = [](const auto& message) { return message.first == "user"; };
     auto holder = messages_.end();
     if (inside == "first") holder = std::ranges::find_if(messages_, asks);
-    if (inside == "last")
-      for (auto at = messages_.begin(); at != messages_.end(); ++at)
-        if (asks(*at)) holder = at;
+    if (inside == "last") holder = std::ranges::find_last_if(messages_, asks).begin();
     for (auto at = messages_.begin(); at != messages_.end(); ++at) {
       if (at->first == "system" && !inside.empty()) continue;
       KRAFLA_ASSIGN(const auto around, Pair(at->first.c_str()));

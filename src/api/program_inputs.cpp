@@ -2,6 +2,7 @@
 #include "krafla/program_inputs.h"
 
 #include <memory>
+#include <utility>
 
 #include "api/read_program.h"
 #include "base/file.h"
@@ -12,21 +13,20 @@
 namespace krafla {
 namespace {
 
-void AppendLeaves(const Shape& shape, std::vector<ProgramInput>& out) {
-  if (shape.IsTuple())
-    for (const Shape& element : shape.tuple_elements()) AppendLeaves(element, out);
-  if (!shape.IsArray()) return;
-  ProgramInput& input = out.emplace_back();
-  input.type = shape.element_type();
-  for (const int64_t size : shape.dims()) input.dimensions.push_back({size, ""});
-}
-
 // Of a program that leaves nothing open.
 std::vector<ProgramInput> InputsOf(const Module& module) {
   std::vector<ProgramInput> out;
-  for (const Instruction* parameter : module.entry()->parameters()) AppendLeaves(parameter->shape(), out);
-  const std::vector<std::string> names = ArgumentNames(module);
-  for (std::size_t i = 0; i < out.size() && names.size() == out.size(); ++i) out[i].name = names[i];
+  std::vector<std::string> names = ArgumentNames(module);
+  std::size_t leaves = 0;
+  for (const Instruction* parameter : module.entry()->parameters())
+    for (const Shape* leaf : TupleLeaves(parameter->shape())) {
+      std::string& name = names[leaves++];
+      if (!leaf->IsArray()) continue;
+      ProgramInput& input = out.emplace_back();
+      input.name = std::move(name);
+      input.type = leaf->element_type();
+      for (const int64_t size : leaf->dims()) input.dimensions.push_back({size, ""});
+    }
   return out;
 }
 

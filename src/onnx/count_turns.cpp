@@ -91,8 +91,9 @@ std::optional<int64_t> CountTurns(Call& c, const Graph& body, const std::vector<
       int64_t elements = 0;
       for (const auto& [name, value] : scope.values)
         elements += value.shape.IsArray() ? value.shape.element_count() : 0;
-      if (next[0].shape.element_count() != 1 || elements > kMostOfTurn) return std::nullopt;
-      if (NumbersOf(*next[0].literal)[0] == 0) return turn + 1;
+      const Shape& asked = next[0].shape;
+      if (asked.element_type() != PRED || asked.element_count() != 1 || elements > kMostOfTurn) return std::nullopt;
+      if (!IsTrue(next[0])) return turn + 1;
       now.assign(std::make_move_iterator(next.begin() + 1), std::make_move_iterator(next.end()));
     }
   } catch (const Refusal&) { c.importer.ForgetSince(refused); }

@@ -2,8 +2,6 @@
 // The public calls.
 #include <protozero/pbf_reader.hpp>
 
-#include <set>
-
 #include "base/file.h"
 #include "base/without_exceptions.h"
 #include "onnx/check_model.h"
@@ -39,16 +37,13 @@ Result<OnnxModel> ImportOnnx(std::string_view bytes, const OnnxOptions& options,
 Result<std::vector<ProgramInput>> ReadOnnxInputs(std::string_view bytes) {
   return WithoutExceptions([&]() -> Result<std::vector<ProgramInput>> {
     KRAFLA_ASSIGN(const onnx::Model model, onnx::ReadModel(bytes));
-    std::set<std::string_view> defaults;
-    for (const onnx::Tensor& tensor : model.graph.initializers) defaults.insert(tensor.name);
     std::vector<ProgramInput> out;
-    for (const onnx::ValueInfo& info : model.graph.inputs) {
-      if (defaults.contains(info.name)) continue;
+    for (const onnx::ValueInfo* info : onnx::GivenInputs(model.graph)) {
       ProgramInput& input = out.emplace_back();
-      input.name = info.name;
-      input.type = onnx::ToElementType(info.type);
-      input.has_rank = info.has_dims;
-      for (const onnx::Dimension& d : info.dims) input.dimensions.push_back({d.value < 0 ? -1 : d.value, d.name});
+      input.name = info->name;
+      input.type = onnx::ToElementType(info->type);
+      input.has_rank = info->has_dims;
+      for (const onnx::Dimension& d : info->dims) input.dimensions.push_back({d.value < 0 ? -1 : d.value, d.name});
     }
     return out;
   });

@@ -431,12 +431,10 @@ Result<Value> Importer::KnownInput(const ValueInfo& info, const Literal& given) 
 }
 
 Result<> Importer::AddInputs(Scope& scope) {
-  std::set<std::string_view> named;
-  for (const Tensor& tensor : model_.graph.initializers) named.insert(tensor.name);
   std::vector<std::string> missing;
   std::vector<std::pair<std::string, Shape>> parameters;
-  for (const ValueInfo& info : model_.graph.inputs) {
-    if (named.contains(info.name)) continue;  // a default, which stays
+  for (const ValueInfo* given : GivenInputs(model_.graph)) {
+    const ValueInfo& info = *given;
     if (auto known = options_.constants.find(info.name); known != options_.constants.end()) {
       KRAFLA_ASSIGN(Value value, KnownInput(info, known->second));
       scope.values[info.name] = std::move(value);

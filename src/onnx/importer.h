@@ -27,6 +27,7 @@ struct Scope {
 
 // Of operators with graphs (ops_control.cpp): the graph of an attribute, and a scope for its values.
 const Graph& GraphOf(const Call& c, std::string_view name);
+bool IsTrue(const Value& value);  // known to be
 Scope Inside(Call& c, XlaBuilder* builder);
 
 class Importer {

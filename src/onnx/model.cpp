@@ -4,6 +4,7 @@
 
 #include <exception>
 #include <protozero/pbf_reader.hpp>
+#include <set>
 
 namespace krafla::onnx {
 namespace {
@@ -230,6 +231,15 @@ Result<Model> ReadModel(std::string_view bytes) {
     return InvalidArgument(
         "The bytes are no ONNX model: a field of its protocol buffer is cut off or has a wrong type.");
   }
+}
+
+std::vector<const ValueInfo*> GivenInputs(const Graph& graph) {
+  std::set<std::string_view> defaults;
+  for (const Tensor& tensor : graph.initializers) defaults.insert(tensor.name);
+  std::vector<const ValueInfo*> out;
+  for (const ValueInfo& info : graph.inputs)
+    if (!defaults.contains(info.name)) out.push_back(&info);
+  return out;
 }
 
 std::string_view Name(AttributeType type) {

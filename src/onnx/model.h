@@ -72,6 +72,9 @@ struct Graph {
   bool has_sparse_initializers = false;
 };
 
+// But those that have a default, which is an initializer.
+std::vector<const ValueInfo*> GivenInputs(const Graph& graph);
+
 using OpsetMap = std::map<std::string, int64_t>;  // the domain of ONNX itself is ""
 
 struct Function {

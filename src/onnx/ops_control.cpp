@@ -12,11 +12,6 @@ namespace {
 
 constexpr int64_t kUnrolled = 256;
 
-bool IsTrue(const Value& value) {
-  if (value.literal == nullptr) return false;
-  const auto data = value.literal->data<uint8_t>();
-  return !data.empty() && data[0] != 0;
-}
 // Values as ops of a builder, and the shapes that they have.
 Outputs OpsOf(XlaBuilder* b, const std::vector<Value>& values) {
   Outputs out;
@@ -302,6 +297,11 @@ const Graph& GraphOf(const Call& c, std::string_view name) {
   const Attribute* found = c.Find(name);
   if (found == nullptr || found->g == nullptr) Reject("The graph '{}' is missing.", name);
   return *found->g;
+}
+bool IsTrue(const Value& value) {
+  if (value.literal == nullptr) return false;
+  const auto data = value.literal->data<uint8_t>();
+  return !data.empty() && data[0] != 0;
 }
 Scope Inside(Call& c, XlaBuilder* builder) {
   return Scope{

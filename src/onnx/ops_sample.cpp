@@ -66,12 +66,12 @@ Outputs OnDeformConv(Call& c) {
   s.x = Reshape(x, image);
   s.batch = Iota(c.b, MakeShape(S32, Ints{n, elements * points}), 0);
   const XlaOp moved = Reshape(offset, {n, elements, static_cast<int64_t>(rank), points});
+  // Of an image that is declared too large the tables of places would be, too.
+  const int64_t places = Volume(Ints{elements, points});
+  if (places > (1 << 26)) Refuse("An image of {} with windows of {} elements.", ShapeOf(x).ToString(false), elements);
   Outputs at;
   Ints k(rank), p(rank);
   for (std::size_t i = 0; i < rank; ++i) {
-    // Of an image that is declared too large the table of places would be, too.
-    const int64_t places = Volume(Ints{elements, points});
-    if (places > (1 << 26)) Refuse("An image of {} with windows of {} elements.", ShapeOf(x).ToString(false), elements);
     std::vector<double> base(static_cast<std::size_t>(places));
     for (int64_t e = 0; e < elements; ++e)
       for (int64_t q = 0; q < points; ++q) {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "api/c/handles.h"
+#include "api/input_sizes.h"
 #include "krafla/program_inputs.h"
 
 namespace krafla::capi {
@@ -17,12 +18,7 @@ krafla_text* TextOf(const std::vector<ProgramInput>& inputs) {
     nlohmann::ordered_json one;
     one["name"] = input.name;
     one["type"] = input.type == ElementType::kInvalid ? "" : ElementTypeName(input.type);
-    one["dims"] = nullptr;
-    if (input.has_rank) one["dims"] = nlohmann::ordered_json::array();
-    for (const auto& [size, name] : input.dimensions)
-      if (size >= 0) one["dims"].push_back(size);
-      else if (!name.empty()) one["dims"].push_back(name);
-      else one["dims"].push_back(nullptr);
+    one["dims"] = SizesAsJson(input);
     list.push_back(std::move(one));
   }
   return new krafla_text{list.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)};

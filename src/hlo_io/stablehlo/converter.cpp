@@ -190,9 +190,10 @@ Instruction* Converter::CopyConstant(const Instruction& constant, Body& into) co
   return into.computation->Add(Opcode::kConstant, constant.shape(), {}, constant.attributes());
 }
 
-Result<> Converter::ReadSymbols(std::string& meshes) {
+Result<std::string> Converter::ReadSymbols() {
   if (tree_.module.regions.size() != 1)
     return InvalidArgument("A StableHLO module has one region, not {}.", tree_.module.regions.size());
+  std::string meshes;
   for (const Op& op : tree_.module.regions[0].ops) {
     if (op.name == "func") {
       KRAFLA_ASSIGN(std::string symbol, StringAttribute(op, "sym_name"));
@@ -208,7 +209,7 @@ Result<> Converter::ReadSymbols(std::string& meshes) {
       return Unimplemented("A module cannot hold the operation '{}'.", op.name);
     }
   }
-  return {};
+  return meshes;
 }
 
 Result<const Op*> Converter::EntryFunction() const {
@@ -233,8 +234,7 @@ Result<std::unique_ptr<Module>> Converter::Convert() {
   };
   KRAFLA_TRY(count("mhlo.num_replicas", &module_->replica_count));
   KRAFLA_TRY(count("mhlo.num_partitions", &module_->num_partitions));
-  std::string meshes;
-  KRAFLA_TRY(ReadSymbols(meshes));
+  KRAFLA_ASSIGN(const std::string meshes, ReadSymbols());
   if (std::string said = FrontendAttributesOf(tree_.module); !said.empty())
     module_->other_attributes.emplace_back("frontend_attributes", "{" + said + "}");
   // Where XLA's HLO has them.

@@ -75,8 +75,8 @@ class Converter {
   Result<Computation*> Function(const std::string& name);
 
  private:
-  // What the module holds: functions_, and meshes as text.
-  Result<> ReadSymbols(std::string& meshes);
+  // What the module holds: functions_ and meshes_. Gives the meshes as text, too.
+  Result<std::string> ReadSymbols();
   Result<const Op*> EntryFunction() const;
   Result<Computation*> ConvertFunction(const Op& func, bool is_entry = false);
   // refine.cpp

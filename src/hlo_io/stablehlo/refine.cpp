@@ -69,8 +69,7 @@ std::string Converter::EntryName(const Op& func, std::size_t argument) const {
 }
 
 Result<std::vector<ProgramInput>> Converter::EntryInputs() {
-  std::string meshes;
-  KRAFLA_TRY(ReadSymbols(meshes));
+  KRAFLA_TRY(ReadSymbols());
   KRAFLA_ASSIGN(const Op* func, EntryFunction());
   if (func->regions.size() != 1) return InvalidArgument("A function has one region, not {}.", func->regions.size());
   std::vector<ProgramInput> out;
